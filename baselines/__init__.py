@@ -1,0 +1,1 @@
+"""Git store of sealed kernels, and the catalog of tasks."""

@@ -1,0 +1,1 @@
+"""The engine: tasks, building, the judge, students, teacher, reports."""

@@ -1,0 +1,1 @@
+"""Who decides: processes, clock, numbers, verdict."""

@@ -1,0 +1,1 @@
+"""Who writes candidates. A student never judges."""

@@ -1,0 +1,1 @@
+"""The student that searches families of kernel templates."""
