@@ -111,10 +111,12 @@ def name_bottleneck(figures: Figures, *, is_reference: bool) -> Bottleneck:
 
     Args:
         figures: Its figures.
-        is_reference: Whether it is generation 0, whose ops each pass over memory: the time above
-            its roof is then more passes, not instructions.
+        is_reference: Whether it is generation 0, whose ops each pass over memory and are each
+            a call of their own: its time above the roof is then passes, or calls where the whole
+            work takes less than one call, and not instructions.
     """
-    if figures.call_ns >= max(figures.roof_ns, HOLDS_BACK_SHARE * figures.baseline_ns):
+    is_small = figures.call_ns >= figures.roof_ns
+    if is_small and (is_reference or figures.call_ns >= HOLDS_BACK_SHARE * figures.baseline_ns):
         return "latency"
     if figures.compute_ns > figures.memory_ns:
         return "compute"
