@@ -1,0 +1,16 @@
+"""Root-mean-square norm with a weight, as transformer models write it."""
+
+import torch
+
+EPSILON = 1e-6
+
+
+def run(x, weight):
+    variance = x.pow(2).mean(-1, keepdim=True)
+    return weight * (x * torch.rsqrt(variance + EPSILON))
+
+
+def terms(inputs, outputs):
+    # The sum of squares has no cancellation: every error is relative to the output.
+    (out,) = outputs
+    return out.abs()
