@@ -79,7 +79,7 @@ def probe_compiler(environment: Environment) -> Probe:
     version = environment.compiler
     if not version:
         return _lacks("compiler", "g++ is on the PATH but does not start; reinstall it.")
-    return _has("compiler", f"{version} builds kernels with {environment.flags}.")
+    return _has("compiler", f"Kernels are built by {version} with {environment.flags}.")
 
 
 def probe_tool(name: str, why: str) -> Probe:
