@@ -95,7 +95,8 @@ def figures_of(study: Study) -> Figures:
         study.times,
         key=lambda time: (weights.get(tuple(sorted(time.axes.items())), 0.0), time.baseline_ns),
     )
-    least_bytes, least_operations = study.task.least_work(heaviest.axes)
+    axes = study.task.resolve(heaviest.axes)
+    least_bytes, least_operations = study.task.bytes_moved(axes), study.task.operations(axes)
     return Figures(
         baseline_ns=heaviest.baseline_ns,
         memory_ns=least_bytes / study.roof.bytes_per_s * 1e9,

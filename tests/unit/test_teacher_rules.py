@@ -1,11 +1,55 @@
 """The rules teacher: figures in, an ordered curriculum out."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge.teacher.base import THEMES, Curriculum
-from forge.teacher.rules import Figures, curriculum_for, name_bottleneck
+from forge.tasks.load import parse_task
+from forge.teacher.base import THEMES, Curriculum, Roof, Study, WorkloadTime
+from forge.teacher.rules import (
+    Figures,
+    RuleTeacher,
+    curriculum_for,
+    figures_of,
+    name_bottleneck,
+)
+from forge.types import KernelSource
+
+TASK = parse_task(
+    """
+name = "double"
+op = "double"
+description = "Twice the input."
+[axes]
+rows = { type = "var" }
+cols = { type = "var" }
+[inputs]
+x = { shape = ["rows", "cols"], dtype = "float32" }
+[outputs]
+out = { shape = ["rows", "cols"], dtype = "float32" }
+[[workloads]]
+axes = { rows = 1000, cols = 1000 }
+[[workloads]]
+axes = { rows = 2000, cols = 1000 }
+weight = 2.0
+[[workloads]]
+axes = { rows = 4000, cols = 1000 }
+[holdouts]
+distributions = ["normal"]
+[holdouts.ranges]
+rows = [1, 100]
+cols = [1, 100]
+[numeric]
+c = 4.0
+k = "1"
+[work]
+bytes = "8 * rows * cols"
+operations = "rows * cols"
+""",
+    Path("double/task.toml"),
+)
 
 
 def figures(
@@ -103,3 +147,45 @@ def test_a_milestone_asks_for_a_number_that_can_be_missed():
 def test_a_baseline_without_a_time_is_refused():
     with pytest.raises(ValueError, match=r"0\.0 ns"):
         figures(0.0, memory_ns=1.0)
+
+
+def study_of(baseline: KernelSource, *times: WorkloadTime, flops_per_s: float = 50e9) -> Study:
+    roof = Roof(bytes_per_s=10e9, flops_per_s=flops_per_s, call_ns=1_000, environment="0123")
+    return Study(task=TASK, baseline=baseline, times=times, roof=roof, threads=1)
+
+
+def timed(rows: int, baseline_ns: float) -> WorkloadTime:
+    return WorkloadTime(axes={"rows": rows, "cols": 1000}, baseline_ns=baseline_ns)
+
+
+KERNEL = KernelSource(files={"kernel.cpp": "// a kernel"})
+
+
+def test_the_workload_that_counts_most_is_studied():
+    studied = figures_of(study_of(KERNEL, timed(1000, 1e6), timed(2000, 2e6), timed(4000, 9e6)))
+    assert studied.baseline_ns == 2e6
+    # 2 million elements, 8 bytes and 1 operation each, at 10 GB/s and 50 GFLOP/s.
+    assert studied.memory_ns == pytest.approx(1_600_000)
+    assert studied.compute_ns == pytest.approx(40_000)
+
+
+def test_among_equals_the_longest_is_studied():
+    assert figures_of(study_of(KERNEL, timed(1000, 1e6), timed(4000, 9e6))).baseline_ns == 9e6
+
+
+def test_a_study_without_times_is_refused():
+    with pytest.raises(ValueError, match="'double' was not timed"):
+        figures_of(study_of(KERNEL))
+
+
+def test_two_machines_give_one_baseline_two_curricula():
+    fast_core = RuleTeacher().study(study_of(KERNEL, timed(2000, 2e6)))
+    slow_core = RuleTeacher().study(study_of(KERNEL, timed(2000, 2e6), flops_per_s=1e9))
+    assert (fast_core.bottleneck, slow_core.bottleneck) == ("dram", "compute")
+    assert fast_core.themes != slow_core.themes
+
+
+def test_generation_zero_is_taught_to_pass_once():
+    reference = KernelSource(files={"reference.py": "def run(x): ..."})
+    assert RuleTeacher().study(study_of(reference, timed(2000, 2e7))).themes[0] == "passes"
+    assert RuleTeacher().study(study_of(KERNEL, timed(2000, 2e7))).themes[0] == "blocking"
