@@ -6,9 +6,9 @@ sandbox layer stops a night is policy, and not decided here.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
+import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,8 +27,6 @@ MEMORY_NEEDED_BYTES = 4 * 2**30
 DISK_NEEDED_BYTES = 2 * 2**30
 
 _GIB = 2**30
-_LANDLOCK_CREATE_RULESET = 444  # the same number on every architecture
-_LANDLOCK_VERSION = 1
 
 
 class Probe(NamedTuple):
@@ -63,12 +61,11 @@ def examine(environment: Environment, home: Path) -> list[Probe]:
 
 
 def sandbox_layers() -> list[Probe]:
-    """Say which layers this machine can enforce around a kernel."""
+    """Say which of the layers that the judge puts around a kernel this machine can enforce."""
     return [
-        probe_bubblewrap(),
         probe_namespaces(),
         probe_seccomp(Path("/proc/sys/kernel/seccomp/actions_avail")),
-        probe_landlock(),
+        probe_limits(),
     ]
 
 
@@ -130,30 +127,19 @@ def probe_disk(home: Path) -> Probe:
     return _has("disk", f"{sentence}.")
 
 
-def probe_bubblewrap() -> Probe:
-    """Say whether bubblewrap starts a program in a file system of its own."""
-    name = "sandbox.bubblewrap"
-    bwrap = shutil.which("bwrap")
-    if bwrap is None:
-        return _lacks(name, "There is no bwrap on the PATH: install bubblewrap.")
-    said = _complaint([bwrap, "--ro-bind", "/", "/", "--unshare-all", "/bin/true"])
-    if said is not None:
-        return _lacks(name, f"{bwrap} cannot make a sandbox here: {said}")
-    return _has(name, f"{bwrap} makes a read-only file system without a network.")
-
-
 def probe_namespaces() -> Probe:
-    """Say whether this user may make user, network, process and mount namespaces."""
+    """Say whether this user may make the namespaces that the judge makes, and mount in them."""
     name = "sandbox.namespaces"
     unshare = shutil.which("unshare")
     if unshare is None:
-        return _lacks(name, "There is no unshare on the PATH: install util-linux.")
-    said = _complaint(
-        [unshare, "--user", "--map-root-user", "--net", "--pid", "--mount", "--fork", "/bin/true"]
-    )
+        return _lacks(name, "There is no unshare on the PATH to try it with: install util-linux.")
+    # Root needs no user namespace, and some hosts grant everything but that.
+    user = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
+    kinds = ["--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "--mount-proc"]
+    said = _complaint([unshare, *user, *kinds, "/bin/true"])
     if said is not None:
-        return _lacks(name, f"Namespaces are not to be had: {said}")
-    return _has(name, "User, network, process and mount namespaces can be made.")
+        return _lacks(name, f"A kernel cannot be kept from files, network and processes: {said}")
+    return _has(name, "A kernel gets files, network and processes of its own.")
 
 
 def probe_seccomp(actions: Path) -> Probe:
@@ -161,17 +147,21 @@ def probe_seccomp(actions: Path) -> Probe:
     known = _read(actions).split()
     if "errno" not in known:
         return _lacks("sandbox.seccomp", "This system's kernel does not filter system calls.")
-    return _has("sandbox.seccomp", "System calls can be filtered.")
+    return _has("sandbox.seccomp", "A kernel's system calls are filtered.")
 
 
-def probe_landlock() -> Probe:
-    """Say whether the kernel restricts files without privilege, and in which version."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION)
-    if version < 1:
-        reason = os.strerror(ctypes.get_errno())
-        return _lacks("sandbox.landlock", f"This system's kernel has no Landlock: {reason}.")
-    return _has("sandbox.landlock", f"Landlock version {version} restricts files.")
+def probe_limits() -> Probe:
+    """Say whether memory, processor time, file size and processes can be limited."""
+    wanted = {
+        "memory": resource.RLIMIT_AS,
+        "processor time": resource.RLIMIT_CPU,
+        "file size": resource.RLIMIT_FSIZE,
+        "processes": resource.RLIMIT_NPROC,
+    }
+    kept = [name for name, limit in wanted.items() if resource.getrlimit(limit)[1] == 0]
+    if kept:
+        return _lacks("sandbox.limits", f"This process may use no {kept[0]}; raise its limit.")
+    return _has("sandbox.limits", f"A kernel's {', '.join(wanted)} are limited.")
 
 
 def _has(name: str, sentence: str) -> Probe:

@@ -70,10 +70,9 @@ def test_every_probe_has_a_name_of_its_own_and_a_sentence(here: Environment, tmp
     names = [probe.name for probe in probes]
     assert len(set(names)) == len(names)
     assert [name for name in names if name.startswith("sandbox.")] == [
-        "sandbox.bubblewrap",
         "sandbox.namespaces",
         "sandbox.seccomp",
-        "sandbox.landlock",
+        "sandbox.limits",
     ]
     for probe in probes:
         assert re.fullmatch(r"[A-Z0-9/].*[^.]\.", probe.sentence), probe
@@ -86,18 +85,18 @@ def test_missing_programs_are_named_with_what_to_install(
     lacking = {probe.name: probe.sentence for probe in doctor.examine(here, tmp_path)}
     assert "install g++" in lacking["compiler"]
     assert "install git" in lacking["git"]
-    assert "install bubblewrap" in lacking["sandbox.bubblewrap"]
-    assert not doctor.probe_bubblewrap().ok
+    assert "install util-linux" in lacking["sandbox.namespaces"]
+    assert not doctor.probe_namespaces().ok
 
 
 def test_a_sandbox_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho 'No permissions to create a namespace' >&2\nexit 1\n")
+    broken = tmp_path / "unshare"
+    broken.write_text("#!/bin/sh\necho 'unshare failed: Operation not permitted' >&2\nexit 1\n")
     broken.chmod(0o755)
     without_programs(monkeypatch, tmp_path)
-    probe = doctor.probe_bubblewrap()
+    probe = doctor.probe_namespaces()
     assert not probe.ok
-    assert "No permissions to create a namespace" in probe.sentence
+    assert "unshare failed: Operation not permitted" in probe.sentence
 
 
 def test_little_memory_and_one_core_are_said(here: Environment, tmp_path: Path):
