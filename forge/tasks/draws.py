@@ -105,6 +105,13 @@ def _denormals(shape: tuple[int, ...], generator: Generator) -> Tensor:
     return torch.randn(shape, generator=generator).mul_(2.0 ** (_SMALLEST_NORMAL_EXPONENT - 4))
 
 
+def _tiny(shape: tuple[int, ...], generator: Generator) -> Tensor:
+    """Rows of scales from 2^-8 to 2^-48: an epsilon in a norm or a length decides some of them."""
+    scales = torch.tensor([2.0**power for power in range(-48, -7)])
+    picked = scales[torch.randint(len(scales), (*shape[:-1], 1), generator=generator)]
+    return torch.randn(shape, generator=generator).mul_(picked)
+
+
 def _ties(shape: tuple[int, ...], generator: Generator) -> Tensor:
     """A few distinct values of few bits: equal maxima, and sums that are exact in any order."""
     return torch.randint(-8, 9, shape, generator=generator).float().mul_(0.25)
@@ -147,7 +154,7 @@ _DISTRIBUTIONS: dict[str, Callable[[tuple[int, ...], Generator], Tensor]] = {
     "shifted": _shifted,
     "large": _scaled(10),
     "huge": _scaled(36),
-    "tiny": _scaled(-10),
+    "tiny": _tiny,
     "denormals": _denormals,
     "ties": _ties,
     "constant": _constant,

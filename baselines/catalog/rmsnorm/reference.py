@@ -11,6 +11,6 @@ def run(x, weight):
 
 
 def terms(inputs, outputs):
-    # The sum of squares has no cancellation: every error is relative to the output.
+    # Squares have one sign, so the sum does not cancel: every error is relative to the output.
     (out,) = outputs
     return out.abs()

@@ -11,9 +11,8 @@ def run(x):
 
 
 def terms(inputs, outputs):
-    # d(out)/out = -d(x - max): rounding x - max, at most |x - max| eps, moves exp by that much
-    # relatively; exp, the sum and the division add eps each.
+    # Rounding x - max, by at most |x - max| eps, moves exp by as much relatively; exp itself,
+    # the sum and the division add eps each. -inf gives an exact zero, whence the clamp.
     (x,), (out,) = inputs, outputs
-    # exp(-inf) is exactly zero, so infinities carry no error.
-    gap = (x - x.amax(dim=-1, keepdim=True)).abs_().clamp_(max=1e30)
+    gap = (x.amax(dim=-1, keepdim=True) - x).clamp_(max=1e30)
     return gap.add_(1.0).mul_(out).add_(UNDERFLOW)
