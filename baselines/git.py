@@ -1,0 +1,231 @@
+"""Git as a program: the plumbing that reads refs and writes the store, on a bare repository.
+
+Nothing of the user's git reaches it: no system or global configuration, no hooks, no ``GIT_*``
+variable, no transport. Writing needs a ``Writer``, which only ``writing`` hands out and which
+holds the store's file lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forge.errors import HarnessFault, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+    from datetime import datetime
+
+NO_OBJECT = "0" * 40
+ENVIRONMENT = {
+    "GIT_AUTHOR_NAME": "everforge",
+    "GIT_AUTHOR_EMAIL": "everforge@localhost",
+    "GIT_COMMITTER_NAME": "everforge",
+    "GIT_COMMITTER_EMAIL": "everforge@localhost",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_TERMINAL_PROMPT": "0",
+    # Somebody's refs/replace or grafts must not change what a commit says.
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_GRAFT_FILE": os.devnull,
+    "LC_ALL": "C",
+}
+# What the command line says wins over the repository's own configuration, which a person can edit.
+SETTINGS = (
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.fsync=all",
+    "core.quotePath=false",
+    "protocol.allow=never",
+    "gc.auto=0",
+    "maintenance.auto=false",
+)
+
+
+class GitError(HarnessFault):
+    """A git command failed; the message holds the command and what git said."""
+
+
+class Git:
+    """Reads of a bare repository.
+
+    Attributes:
+        path: Folder of the repository.
+    """
+
+    def __init__(self, path: Path, *, keep_open: Sequence[int] = ()) -> None:
+        program = shutil.which("git")
+        if program is None:
+            raise UsageError("There is no git on the PATH; install git 2.36 or newer.")
+        self.path = path
+        self._program = program
+        self._keep_open = tuple(keep_open)
+
+    def run(self, *args: str, stdin: bytes = b"", when: datetime | None = None) -> str:
+        """Run git and return its standard output, stripped.
+
+        Args:
+            args: Command and arguments; none of them may come from a candidate.
+            stdin: What it reads.
+            when: Author and commit date of a commit it makes.
+
+        Raises:
+            GitError: It failed.
+            UsageError: It failed because the disk is full.
+        """
+        settings = [word for setting in SETTINGS for word in ("-c", setting)]
+        environment = ENVIRONMENT | {"PATH": f"{Path(self._program).parent}:/usr/bin:/bin"}
+        if when is not None:
+            date = f"@{int(when.timestamp())} +0000"
+            environment |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+        done = subprocess.run(
+            [self._program, f"--git-dir={self.path}", *settings, *args],
+            input=stdin,
+            env=environment,
+            capture_output=True,
+            check=False,
+            pass_fds=self._keep_open,
+        )
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()
+            if "No space left on device" in said:
+                raise UsageError(f"The disk that holds {self.path} is full; free some space.")
+            raise GitError(f"git {' '.join(args)} in {self.path}: {said or done.returncode}")
+        return done.stdout.decode(errors="surrogateescape").strip()
+
+    def refs(self, prefix: str) -> dict[str, str]:
+        """Return the object that each ref at or below ``prefix`` names, by full ref name."""
+        rows = self.run("for-each-ref", "--format=%(refname) %(objectname)", prefix).splitlines()
+        return dict(row.split(" ", 1) for row in rows)
+
+    def tip(self, ref: str) -> str | None:
+        """Return what ``ref`` names, or ``None`` if there is no such ref."""
+        return self.refs(ref).get(ref)
+
+    def entries(self, tree: str) -> dict[str, str]:
+        """Return the entries of ``tree`` as ``mktree`` takes them, by name; one level deep."""
+        rows = self.run("ls-tree", "-z", tree).split("\0")
+        return {row.partition("\t")[2]: row for row in rows if row}
+
+    def fsck(self, *, full: bool) -> list[str]:
+        """Return what ``git fsck`` finds wrong, a line each.
+
+        Args:
+            full: Whether to read the contents of every object, not only how they connect.
+        """
+        depth = "--full" if full else "--connectivity-only"
+        try:
+            said = self.run("fsck", depth, "--no-dangling", "--no-progress")
+        except GitError as error:
+            said = str(error)
+        return [line for line in said.splitlines() if line]
+
+
+class Writer(Git):
+    """Writes of a bare repository, while its file lock is held; see ``writing``."""
+
+    def __init__(self, path: Path, *, keep_open: Sequence[int]) -> None:
+        super().__init__(path, keep_open=keep_open)
+        self._written: set[str] = set()
+
+    def create(self, branch: str) -> None:
+        """Make the repository, empty, with ``branch`` as its only one; whole or not at all."""
+        unfinished = self.path.with_name(self.path.name + ".new")
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        Git(unfinished, keep_open=self._keep_open).run(
+            "init", "--quiet", "--bare", "--template=", "--object-format=sha1", f"-b{branch}"
+        )
+        unfinished.rename(self.path)
+        _fsync_folders([self.path.parent])
+
+    def write_blob(self, text: str) -> str:
+        """Store ``text`` as it is and return the blob's name."""
+        return self._wrote(self.run("hash-object", "-w", "--stdin", stdin=text.encode()))
+
+    def write_tree(self, entries: Iterable[str]) -> str:
+        """Store a tree of ``entries``, each as ``ls-tree`` shows it, and return its name."""
+        rows = "\0".join([*entries, ""]).encode(errors="surrogateescape")
+        return self._wrote(self.run("mktree", "-z", stdin=rows))
+
+    def write_commit(self, tree: str, parent: str | None, message: str, when: datetime) -> str:
+        """Store a commit, which no ref names yet, and return its name."""
+        parents = () if parent is None else ("-p", parent)
+        return self._wrote(
+            self.run("commit-tree", *parents, tree, stdin=message.encode(), when=when)
+        )
+
+    def swap(self, ref: str, new: str, old: str | None, tags: Sequence[str] = ()) -> bool:
+        """Point ``ref`` at ``new`` if it still points at ``old``; say whether it did.
+
+        Args:
+            ref: Full name of the ref.
+            new: What it is to name.
+            old: What it must name now; ``None`` if it must not exist.
+            tags: Full names of refs to be created on ``new`` in the same transaction.
+
+        Raises:
+            GitError: It failed for another reason than that ``ref`` had moved.
+        """
+        self._fsync_objects()
+        commands = ["start", f"update {ref} {new} {old or NO_OBJECT}"]
+        commands += [f"create {tag} {new}" for tag in tags]
+        commands += ["prepare", "commit", ""]
+        try:
+            self.run("update-ref", "--stdin", stdin="\n".join(commands).encode())
+        except GitError:
+            if self.tip(ref) == old:
+                raise
+            return False
+        # Git syncs the file of a ref, not the folder that its rename changed.
+        _fsync_folders({(self.path / name).parent for name in (ref, *tags)})
+        return True
+
+    def sweep(self) -> list[str]:
+        """Delete what a killed git leaves behind; return the paths, relative to the repository.
+
+        Safe only because the file lock is held: no git of ours is running, and a git of ours that
+        outlived its killed parent holds the lock itself.
+        """
+        stale = sorted([*self.path.rglob("*.lock"), *self.path.glob("objects/**/tmp_*")])
+        for file in stale:
+            file.unlink(missing_ok=True)
+        return [str(file.relative_to(self.path)) for file in stale]
+
+    def _wrote(self, name: str) -> str:
+        self._written.add(name)
+        return name
+
+    def _fsync_objects(self) -> None:
+        objects = self.path / "objects"
+        _fsync_folders([*{objects / name[:2] for name in self._written}, objects])
+        self._written.clear()
+
+
+@contextmanager
+def writing(path: Path) -> Generator[Writer]:
+    """Hold the lock of the store at ``path``, waiting for it, and yield what can write there.
+
+    The lock is a file beside the repository. Every git that the writer starts inherits it, so
+    that it outlives a killed parent for as long as that parent's last git still runs.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(path.name + ".writer").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield Writer(path, keep_open=[handle.fileno()])
+
+
+def _fsync_folders(folders: Iterable[Path]) -> None:
+    for folder in sorted(folders):
+        if not folder.is_dir():
+            continue
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
