@@ -273,7 +273,7 @@ def _bets(evidence: Evidence) -> list[_Bet]:
     ]
     tune = [spec.id for spec in evidence.workloads if spec.split == "tune"]
     unmeasured = max([HOLDOUT_NOISE_FLOOR, *(noise[id_] for id_ in tune if id_ in noise)])
-    for spec in sorted(evidence.workloads, key=lambda spec: spec.split == "holdout"):
+    for spec in sorted(evidence.workloads, key=lambda spec: (spec.split == "holdout", spec.id)):
         is_holdout = spec.split == "holdout"
         if not (is_holdout or spec.protected):
             continue
