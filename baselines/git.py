@@ -30,9 +30,8 @@ ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_TERMINAL_PROMPT": "0",
-    # Somebody's refs/replace or grafts must not change what a commit says.
+    # Somebody's refs/replace must not change what a commit says.
     "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_GRAFT_FILE": os.devnull,
     "LC_ALL": "C",
 }
 # What the command line says wins over the repository's own configuration, which a person can edit.
@@ -76,14 +75,22 @@ class Git:
 
         Raises:
             GitError: It failed.
-            UsageError: It failed because the disk is full.
+            UsageError: It failed because the disk is full, or there is no repository.
         """
+        done = self._start(*args, stdin=stdin, when=when)
+        if done.returncode:
+            raise self._error(args, done.stderr.decode(errors="replace").strip())
+        return done.stdout.decode(errors="surrogateescape").strip()
+
+    def _start(
+        self, *args: str, stdin: bytes = b"", when: datetime | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
         settings = [word for setting in SETTINGS for word in ("-c", setting)]
         environment = ENVIRONMENT | {"PATH": f"{Path(self._program).parent}:/usr/bin:/bin"}
         if when is not None:
             date = f"@{int(when.timestamp())} +0000"
             environment |= {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-        done = subprocess.run(
+        return subprocess.run(
             [self._program, f"--git-dir={self.path}", *settings, *args],
             input=stdin,
             env=environment,
@@ -91,12 +98,15 @@ class Git:
             check=False,
             pass_fds=self._keep_open,
         )
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip()
-            if "No space left on device" in said:
-                raise UsageError(f"The disk that holds {self.path} is full; free some space.")
-            raise GitError(f"git {' '.join(args)} in {self.path}: {said or done.returncode}")
-        return done.stdout.decode(errors="surrogateescape").strip()
+
+    def _error(self, args: Sequence[str], said: str) -> HarnessFault | UsageError:
+        if "No space left on device" in said:
+            return UsageError(f"The disk that holds {self.path} is full; free some space.")
+        if "not a git repository" in said:
+            return UsageError(
+                f"{self.path} is not a git repository; move it away, or set another FORGE_HOME."
+            )
+        return GitError(f"git {' '.join(args)} in {self.path}: {said}")
 
     def refs(self, prefix: str) -> dict[str, str]:
         """Return the object that each ref at or below ``prefix`` names, by full ref name."""
@@ -119,11 +129,12 @@ class Git:
             full: Whether to read the contents of every object, not only how they connect.
         """
         depth = "--full" if full else "--connectivity-only"
-        try:
-            said = self.run("fsck", depth, "--no-dangling", "--no-progress")
-        except GitError as error:
-            said = str(error)
-        return [line for line in said.splitlines() if line]
+        done = self._start("fsck", depth, "--no-dangling", "--no-progress")
+        said = (done.stderr + done.stdout).decode(errors="replace").splitlines()
+        if done.returncode and not said:
+            said = [f"it failed with status {done.returncode}"]
+        # An empty store has no ref yet, which is a notice and not a fault.
+        return [f"git fsck: {line}" for line in said if not line.startswith("notice: ")]
 
 
 class Writer(Git):

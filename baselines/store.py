@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from git import Repo
+
     from forge.promotion import Promotion
     from forge.types import Clock, KernelSource, Slot
 
@@ -72,7 +74,7 @@ class BaselineStore:
         if not entries:
             return []
         with reading(self._path) as repo:
-            return [_baseline(entry, source_at(repo, entry.commit, slot)) for entry in entries]
+            return [_load(repo, entry) for entry in entries]
 
     def at_generation(self, slot: Slot, generation: int) -> Baseline:
         """Return one generation of the slot; ``UsageError`` if there is no such one."""
@@ -80,7 +82,7 @@ class BaselineStore:
         for entry in entries:
             if entry.generation == generation:
                 with reading(self._path) as repo:
-                    return _baseline(entry, source_at(repo, entry.commit, slot))
+                    return _load(repo, entry)
         known = f"generations 0 to {len(entries) - 1}" if entries else "no generation yet"
         raise UsageError(f"{slot} has no generation {generation}; it has {known}.")
 
@@ -103,6 +105,7 @@ class BaselineStore:
             UsageError: The slot's generation 0 is another source: the task changed.
         """
         layout.check_paths(source.files)
+        tag = layout.tag(slot, 0)
         text = message.seed_message(slot, source, task_digest)
         with writing(self._path) as git:
             for _ in range(_TRIES):
@@ -111,7 +114,7 @@ class BaselineStore:
                 if found is not None:
                     return self._seeded(git, found, slot, source)
                 commit = self._commit(git, entries[-1].commit, slot, source, text)
-                if self._swap(git, commit, entries[-1].commit, layout.tag(slot, 0)):
+                if self._swap(git, commit, entries[-1].commit, tag):
                     _log.info("%s: generation 0 is %s", slot, commit)
                     return self.at_generation(slot, 0)
         raise self._lost_race(str(slot))
@@ -191,7 +194,7 @@ class BaselineStore:
         with reading(self._path) as repo:
             sealed = folder_tree(repo, last.commit, slot)
             if folder_tree(repo, entries[-1].commit, slot) == sealed:
-                return _baseline(last, source_at(repo, last.commit, slot))
+                return _load(repo, last)
             after = entries[entries.index(last) + 1 :]
             editor = next(e for e in after if folder_tree(repo, e.commit, slot) != sealed)
         raise UsageError(
@@ -286,14 +289,22 @@ def _last(entries: Sequence[StoreCommit], slot: Slot) -> StoreCommit | None:
     return next((entry for entry in reversed(entries) if entry.slot == slot), None)
 
 
+def _load(repo: Repo, entry: StoreCommit) -> Baseline:
+    if entry.slot is None:
+        raise ValueError(f"{entry} seals nothing")
+    source = source_at(repo, entry.commit, entry.slot)
+    if source.digest != entry.trailers["Source-Digest"]:
+        raise ValueError(f"{entry} holds another kernel than it says")
+    return _baseline(entry, source)
+
+
 def _baseline(entry: StoreCommit, source: KernelSource) -> Baseline:
-    slot, generation = entry.slot, entry.generation
-    if slot is None or generation is None:
+    if entry.slot is None or entry.generation is None:
         raise ValueError(f"{entry} seals nothing")
     return Baseline(
-        slot=slot,
+        slot=entry.slot,
         commit=entry.commit,
-        generation=generation,
+        generation=entry.generation,
         source=source,
         candidate=entry.candidate,
         parent=entry.trailers.get("Parent"),
