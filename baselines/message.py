@@ -125,8 +125,8 @@ def readme() -> str:
     return f"""# Sealed kernels
 
 Every kernel here was measured to be faster than the one before it, checked against its
-reference in float64, and committed by Everforge. One branch, `{layout.BRANCH_NAME}`; one commit
-per kernel; nothing is ever rewritten.
+reference in float64, and committed by Everforge. One branch, `{layout.BRANCH_NAME}`; one
+commit per kernel; nothing is ever rewritten.
 
 | to see | type |
 |---|---|
@@ -160,7 +160,7 @@ what it is compared to. The lines at the end (`Promotion-Id: ...`) are git trail
 | `Promotion-Id` | unique; a kernel is sealed once |
 
 **Do not edit it.** A commit of another hand is found by `forge audit`, and a folder changed by
-hand is not built upon. `forge demote` goes back to an earlier generation with a new commit.
+hand is not built upon.
 """
 
 
