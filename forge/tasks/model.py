@@ -263,6 +263,7 @@ class Task(Strict):
         _check_tensors(self)
         _check_expressions(self)
         _check_workloads(self)
+        _check_ranges(self)
         return self
 
 
@@ -328,8 +329,22 @@ def _check_workloads(task: Task) -> None:
             task.resolve(workload.axes)
         except ValueError as error:
             raise TaskProblem((*where, "axes"), str(error)) from error
-    if set(task.holdouts.ranges) != set(task.var_axes):
+
+
+def _check_ranges(task: Task) -> None:
+    rules, where = task.holdouts, ("holdouts", "ranges")
+    if set(rules.ranges) != set(task.var_axes):
         raise TaskProblem(
-            ("holdouts", "ranges"),
-            f"ranges gives {list(task.var_axes)}, this one {list(task.holdouts.ranges)}",
+            where, f"ranges gives {list(task.var_axes)}, this one {list(rules.ranges)}"
+        )
+    lowest = {axis: low for axis, (low, _) in rules.ranges.items()}
+    for stride, last in task.stride_axes.items():
+        lowest[stride] += lowest.get(last, 0)
+    try:
+        smallest = task.elements(task.resolve(lowest))
+    except ValueError as error:
+        raise TaskProblem(where, f"at the low ends, {error}") from error
+    if smallest > rules.max_elements:
+        raise TaskProblem(
+            where, f"the low ends give {smallest} elements, more than {rules.max_elements}"
         )

@@ -11,8 +11,8 @@ def run(x, weight, bias):
 
 
 def terms(inputs, outputs):
-    # out = (x - mean) rstd weight + bias: x and the terms of mean cancel, so each counts by its own
-    # size. A centred variance errs relatively; E[x^2] - E[x]^2 has no such bound.
+    # out = (x - mean) rstd weight + bias: x and the terms of mean cancel, so each counts by its
+    # own size. A centred variance errs relatively; E[x^2] - E[x]^2 has no such bound.
     x, weight, bias = inputs
     variance = torch.var(x, dim=-1, keepdim=True, correction=0)
     size = x.abs()
