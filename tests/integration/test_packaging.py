@@ -1,13 +1,16 @@
 """Guards for four top-level packages with generic names (docs/architecture.md, "Packages")."""
 
 import importlib
+import os
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
@@ -98,3 +101,21 @@ def test_what_is_declared_is_what_is_installed(line: str):
 def test_the_constraint_names_what_the_gpu_host_runs():
     lines = (ROOT / "constraints" / "cpu.txt").read_text(encoding="utf-8").split()
     assert lines == ["torch==2.13.0", "triton==3.6.0"]
+
+
+def test_the_deployment_names_a_flow_by_its_module(tmp_path: Path):
+    deployments = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))[
+        "deployments"
+    ]
+    (entrypoint,) = {deployment["entrypoint"] for deployment in deployments}
+    load = "import sys; from prefect.flows import load_flow_from_entrypoint as load;"
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{load} print(load(sys.argv[1]).name)", entrypoint],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.stdout == "night\n", ran.stderr
