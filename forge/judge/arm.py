@@ -1,0 +1,273 @@
+"""What runs in an arm: one kernel, its inputs (read-only), its own outputs, nothing else.
+
+The arm is told what to call and where the buffers lie; it is stopped before the draws of the
+burst are written, so it cannot see them before the clock runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import os
+import types
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict
+
+from forge.judge.control import GO, STATE, ControlPage, Word
+from forge.judge.layout import Layout, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from forge.judge.native.library import Native
+
+_ROW = 16  # int64 arguments per call in the table of forge_calls
+_DTYPES = {
+    "float32": torch.float32,
+    "int32": torch.int32,
+    "int64": torch.int64,
+    "bool": torch.bool,
+}
+_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+_MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23
+
+
+class ArmSpec(BaseModel):
+    """What the coordinator asks an arm to do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    language: str
+    """``cpp``, ``py``, ``reference``, ``compiled`` (a rival) or ``native`` (the roof)."""
+    entry: str
+    """Text of the entry file; for ``native`` the name of the function."""
+    warm_inputs: Layout
+    warm_outputs: Layout
+    inputs: Layout
+    outputs: Layout
+    axes: tuple[int, ...]
+    """Values of the var axes in declared order."""
+    axis_names: tuple[str, ...]
+    warm_calls: int
+    threads: int
+    cores: tuple[int, ...]
+    memory_bytes: int
+
+
+class ArmFailure(Exception):
+    """The candidate failed before or in its burst."""
+
+    def __init__(self, word: Word, text: str) -> None:
+        super().__init__(text)
+        self.word = word
+        self.text = text
+
+
+class Buffers:
+    """One mapped file of buffers."""
+
+    def __init__(self, fd: int, layout: Layout, *, writable: bool) -> None:
+        access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+        self.memory = mmap.mmap(fd, layout.size, flags=mmap.MAP_SHARED, prot=access)
+        self.memory.madvise(_MADV_POPULATE_WRITE if writable else _MADV_POPULATE_READ)
+        self.layout = layout
+        # numpy reads a read-only buffer without complaint and gives its address.
+        self.address = int(np.frombuffer(self.memory, dtype=np.uint8).ctypes.data)
+
+    def pointers(self, call: int) -> list[int]:
+        """Return the addresses of the buffers of one call."""
+        return [self.address + region.start for region in self.layout.calls[call]]
+
+    def tensors(self, call: int) -> list[torch.Tensor]:
+        """Return the buffers of one call as tensors."""
+        return [self._tensor(region) for region in self.layout.calls[call]]
+
+    def _tensor(self, region: Region) -> torch.Tensor:
+        dtype = _DTYPES[region.dtype]
+        count = region.span_bytes // dtype.itemsize
+        if not count:
+            return torch.empty(region.shape, dtype=dtype)
+        flat = torch.frombuffer(self.memory, dtype=dtype, count=count, offset=region.start)
+        return flat.as_strided(region.shape, region.strides)
+
+
+def run_arm(spec: ArmSpec, fds: Sequence[int], native: Native) -> None:
+    """Load, warm up, say ready, wait, run the burst, say done. Never returns in a good end.
+
+    Args:
+        spec: What to do.
+        fds: Control page, throwaway inputs, throwaway outputs, inputs, outputs.
+        native: The judge's own machine code.
+
+    Raises:
+        ArmFailure: The candidate failed; the caller says so on the control page.
+    """
+    control = ControlPage(fds[0])
+    page = int(np.frombuffer(control.memory, dtype=np.uint8).ctypes.data)
+    keep_pages()
+    torch.set_num_threads(spec.threads)
+    warnings.simplefilter("ignore")
+    warm = (
+        Buffers(fds[1], spec.warm_inputs, writable=False),
+        Buffers(fds[2], spec.warm_outputs, writable=True),
+    )
+    timed = (
+        Buffers(fds[3], spec.inputs, writable=False),
+        Buffers(fds[4], spec.outputs, writable=True),
+    )
+    for fd in fds:
+        os.close(fd)
+    make = {"cpp": _machine_code, "native": _machine_code, "py": _python}
+    calls = make.get(spec.language, _reference)(spec, native, warm, timed)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    calls.warm_up()
+    library = native.library
+    library.forge_wait_go(page + GO, page + STATE)
+    calls.burst()
+    library.forge_say(page + STATE, int(Word.DONE))
+    calls.after()
+    library.forge_say(page + STATE, int(Word.COPIED))
+
+
+def keep_pages() -> None:
+    """Let the C library keep freed memory: a reference that allocates gets warm pages.
+
+    Fresh pages alone made a false 5.5x on a softmax whose true ratio is 1.07 (DESIGN.md 4).
+    """
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_MAX, 0)
+    libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
+    libc.mallopt(_M_TOP_PAD, 64 << 20)
+
+
+class _Calls:
+    """How a kernel of one language is called."""
+
+    def __init__(
+        self, warm_up: Callable[[], None], burst: Callable[[], None], after: Callable[[], None]
+    ) -> None:
+        self.warm_up = warm_up
+        self.burst = burst
+        self.after = after
+
+
+def _nothing() -> None:
+    return
+
+
+Pair = tuple[Buffers, Buffers]
+
+
+def _machine_code(spec: ArmSpec, native: Native, warm: Pair, timed: Pair) -> _Calls:
+    if spec.language == "native":
+        address = native.address_of(spec.entry)
+    else:
+        address = _load_library(spec.entry)
+    width = len(timed[0].layout.calls[0]) + len(timed[1].layout.calls[0]) + len(spec.axes)
+    if width > _ROW:
+        raise ArmFailure(Word.LOADS, f"{width} arguments; the judge passes at most {_ROW}.")
+    n_warm = len(warm[0].layout.calls)
+    warm_rows = [_row(spec, warm, i % n_warm) for i in range(spec.warm_calls)]
+    rows = [_row(spec, timed, i) for i in range(len(timed[0].layout.calls))]
+    tables = [np.array(t, dtype=np.int64) for t in (warm_rows, rows)]
+
+    def call(table: np.ndarray[Any, np.dtype[np.int64]]) -> Callable[[], None]:
+        pointer = int(table.ctypes.data)
+        return lambda: native.library.forge_calls(address, pointer, width, len(table))
+
+    return _Calls(call(tables[0]), call(tables[1]), _nothing)
+
+
+def _row(spec: ArmSpec, pair: Pair, call: int) -> list[int]:
+    row = [*pair[0].pointers(call), *pair[1].pointers(call), *spec.axes]
+    return row + [0] * (_ROW - len(row))
+
+
+def _load_library(path: str) -> int:
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ArmFailure(Word.LOADS, str(error).replace(path, "kernel.so")) from error
+    try:
+        launch = library.launch
+    except AttributeError as error:
+        raise ArmFailure(Word.LACKS_LAUNCH, 'no `extern "C" void launch(...)`') from error
+    return ctypes.cast(launch, ctypes.c_void_p).value or 0
+
+
+def _module(source: str, name: str) -> types.ModuleType:
+    module = types.ModuleType(name)
+    path = Path.cwd() / f"{name}.py"  # the scratch: private to this arm, gone with it
+    try:
+        path.write_text(source, encoding="utf-8")
+    except OSError:
+        path = Path(f"<{name}>")
+    module.__file__ = str(path)
+    exec(compile(source, str(path), "exec"), module.__dict__)  # noqa: S102  (inside the walls)
+    return module
+
+
+def _python(spec: ArmSpec, _native: Native, warm: Pair, timed: Pair) -> _Calls:
+    launch = getattr(_module(spec.entry, "kernel"), "launch", None)
+    if not callable(launch):
+        raise ArmFailure(Word.LACKS_LAUNCH, "no function `launch`")
+    n_warm = len(warm[0].layout.calls)
+    arguments = [[*_both(warm, i), *spec.axes] for i in range(n_warm)]
+    rows = [[*_both(timed, i), *spec.axes] for i in range(len(timed[0].layout.calls))]
+
+    def warm_up() -> None:
+        for i in range(spec.warm_calls):
+            launch(*arguments[i % n_warm])
+
+    def burst() -> None:
+        for row in rows:
+            launch(*row)
+
+    return _Calls(warm_up, burst, _nothing)
+
+
+def _both(pair: Pair, call: int) -> list[torch.Tensor]:
+    return [*pair[0].tensors(call), *pair[1].tensors(call)]
+
+
+def _reference(spec: ArmSpec, _native: Native, warm: Pair, timed: Pair) -> _Calls:
+    """Run the task's own reference. What it returns stays alive until the clock has stopped."""
+    run: Callable[..., Any] = _module(spec.entry, "reference").run
+    if spec.language == "compiled":
+        run = torch.compile(run, dynamic=False)  # pyright: ignore[reportUnknownMemberType]
+    n_warm, n = len(warm[0].layout.calls), len(timed[0].layout.calls)
+    warm_inputs = [warm[0].tensors(i) for i in range(n_warm)]
+    inputs = [timed[0].tensors(i) for i in range(n)]
+    results: list[Any] = [None] * max(n, spec.warm_calls)
+
+    def warm_up() -> None:
+        with torch.inference_mode():
+            for i in range(spec.warm_calls):
+                results[i] = run(*warm_inputs[i % n_warm])
+        for i in range(min(n_warm, spec.warm_calls)):
+            _copy_out(results[i], warm[1].tensors(i))
+        results[:] = [None] * len(results)
+
+    def burst() -> None:
+        with torch.inference_mode():
+            for i in range(n):
+                results[i] = run(*inputs[i])
+
+    def after() -> None:
+        for i in range(n):
+            _copy_out(results[i], timed[1].tensors(i))
+
+    return _Calls(warm_up, burst, after)
+
+
+def _copy_out(result: object, outputs: Sequence[torch.Tensor]) -> None:
+    returned: Sequence[Any] = result if isinstance(result, (tuple, list)) else (result,)  # pyright: ignore[reportUnknownVariableType]
+    for value, output in zip(returned, outputs, strict=True):
+        output.copy_(value)

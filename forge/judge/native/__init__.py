@@ -1,0 +1,1 @@
+"""The judge's own machine code: clock, eviction, call loop and comparison."""

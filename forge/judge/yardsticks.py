@@ -1,0 +1,152 @@
+"""What a kernel is compared with besides its baseline: the machine's roof, and rivals.
+
+They run as arms like any kernel: same draws, same clock, same checks.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+import statistics
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from forge.errors import HarnessFault
+from forge.judge.arms import Runnable
+from forge.judge.bench import Bench, Pool
+from forge.judge.processes import Process, await_ready, start
+from forge.judge.samples_v1 import published_interval
+from forge.judge.session import tune_specs
+from forge.tasks.load import load_task
+from forge.teacher.base import Roof
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from forge.judge.evidence import WorkloadSpec
+    from forge.tasks.load import LoadedTask
+    from forge.types import Speedup
+
+RIVALS = {"eager": "reference", "torch.compile": "compiled"}
+_FOLDER = Path(__file__).with_name("roof")
+# Trusted ways over memory: the fastest of them is the roof.
+_YARDSTICKS = (("copy", "forge_copy"), ("copy", "forge_stream_copy"), ("read", "forge_read"))
+_ROOF_ROUNDS = 5
+_RIVAL_ROUNDS = 3
+_SHARE_ROUNDS = 3
+_FMA_ROUNDS = 2_000_000
+
+
+class Yardsticks:
+    """Times trusted kernels and rivals on a bench."""
+
+    def __init__(self, bench: Bench, library: Path, cache: Path, environment: str) -> None:
+        self._bench = bench
+        self._library = library
+        self._inductor = cache / "inductor"
+        self._environment = environment
+
+    def roof(self) -> Roof:
+        """Measure what an arm's threads can do at best."""
+        best = 0.0
+        smallest = float("inf")
+        for folder, function in _YARDSTICKS:
+            task = load_task(_FOLDER / folder)
+            runnable = Runnable(language="native", entry=function)
+            for spec in tune_specs(task):
+                times = self._times(task, spec, runnable, _ROOF_ROUNDS)
+                fastest = min(times) / spec.calls
+                moved = task.task.bytes_moved(task.task.resolve(spec.axes))
+                best = max(best, moved / (fastest * 1e-9))
+                smallest = min(smallest, fastest - moved / best * 1e9)
+        self._bench.forget()
+        rate = self._bench.native.library.forge_fma_rate(_FMA_ROUNDS)
+        threads = len(self._bench.cores.arms)
+        return Roof(
+            bytes_per_s=best,
+            flops_per_s=rate * threads,
+            call_ns=max(0.0, smallest),
+            environment=self._environment,
+        )
+
+    def share(self, task: LoadedTask, kernel: Runnable, roof: Roof) -> float:
+        """Return the roof's time over the kernel's at the heaviest workload."""
+        spec = heaviest(task)
+        times = self._times(task, spec, kernel, _SHARE_ROUNDS)
+        return roof_ns(task, spec, roof) / (statistics.median(times) / spec.calls)
+
+    def rivals(
+        self, task: LoadedTask, kernel: Runnable, names: Sequence[str]
+    ) -> dict[str, Speedup]:
+        """Return each rival's time over the kernel's at the heaviest workload.
+
+        Raises:
+            HarnessFault: A rival is unknown, or does not run this task.
+        """
+        spec = heaviest(task)
+        found: dict[str, Speedup] = {}
+        for name in names:
+            if name not in RIVALS:
+                raise HarnessFault(f"No rival {name!r}; known: {sorted(RIVALS)}.")
+            rival = Runnable(language=RIVALS[name], entry=task.reference_source)
+            usual = self._bench.trio.zygote
+            own = self._compiling_zygote() if name == "torch.compile" else None
+            try:
+                self._bench.trio.zygote = own or usual
+                logs = [self._ratio(task, spec, kernel, rival) for _ in range(_RIVAL_ROUNDS)]
+            finally:
+                self._bench.trio.zygote = usual
+                if own is not None:
+                    own.end()
+            found[name] = published_interval(logs)
+        return found
+
+    def _ratio(
+        self, task: LoadedTask, spec: WorkloadSpec, kernel: Runnable, rival: Runnable
+    ) -> float:
+        pool = Pool.of(f"rival/{spec.id}", secrets.token_bytes(32), spec.calls)
+        turned = self._bench.sample(task, spec, pool, {"baseline": rival, "candidate": kernel})
+        if turned.sample is None:
+            raise HarnessFault(f"A sealed kernel failed beside a rival: {turned.findings}.")
+        times = turned.sample.burst_ns
+        return math.log(times["baseline"] / times["candidate"])
+
+    def _times(
+        self, task: LoadedTask, spec: WorkloadSpec, kernel: Runnable, rounds: int
+    ) -> list[int]:
+        times: list[int] = []
+        for _ in range(rounds):
+            pool = Pool.of(f"yardstick/{spec.id}", secrets.token_bytes(32), spec.calls)
+            turned = self._bench.sample(task, spec, pool, {"candidate": kernel})
+            if turned.sample is None or turned.findings:
+                raise HarnessFault(f"A trusted kernel failed: {turned.findings}.")
+            times.append(turned.sample.burst_ns["candidate"])
+        return times
+
+    def _compiling_zygote(self) -> Process:
+        """Start a zygote whose arms may run a compiler and keep what torch.compile makes.
+
+        Only rivals run in it, so no candidate can reach that folder.
+        """
+        self._inductor.mkdir(parents=True, exist_ok=True)
+        self._inductor.chmod(0o777)
+        cores = self._bench.cores
+        arguments = [str(self._library), str(self._inductor)]
+        process = start("zygote", arguments, len(cores.arms), cores.all)
+        await_ready(process)
+        return process
+
+
+def heaviest(task: LoadedTask) -> WorkloadSpec:
+    """Return the tune workload that moves the most bytes."""
+    return max(
+        tune_specs(task), key=lambda s: task.task.bytes_moved(task.task.resolve(s.axes))
+    )
+
+
+def roof_ns(task: LoadedTask, spec: WorkloadSpec, roof: Roof) -> float:
+    """Return the least time of one call: bytes and operations at the roof, whichever is longer."""
+    axes = task.task.resolve(spec.axes)
+    memory = task.task.bytes_moved(axes) / roof.bytes_per_s
+    compute = task.task.operations(axes) / roof.flops_per_s
+    return max(memory, compute) * 1e9
