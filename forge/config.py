@@ -7,7 +7,6 @@ Settings come from four places, the first that names one wins: flags, the enviro
 from __future__ import annotations
 
 import os
-import tempfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from forge.errors import UsageError
-from forge.types import content_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -24,9 +22,6 @@ if TYPE_CHECKING:
 HOME_VARIABLE = "FORGE_HOME"
 FILE_VARIABLE = "FORGE_CONFIG"
 DEFAULT_HOME = ".forge"
-
-# The kernel refuses a longer path for a Unix socket (sun_path is 108 bytes, one for the end).
-_SOCKET_PATH_BYTES = 107
 
 
 class Settings(BaseModel):
@@ -96,15 +91,6 @@ class Workspace:
     def lock(self) -> Path:
         """Held by whoever measures on this machine for this workspace."""
         return self.home / "night.lock"
-
-    @property
-    def socket(self) -> Path:
-        """Where the ledger's owner answers; a short path elsewhere if the home's is too long."""
-        path = self.home / "ledger.socket"
-        if len(os.fsencode(path)) <= _SOCKET_PATH_BYTES:
-            return path
-        name = content_digest(os.fsencode(self.home))[:20]
-        return Path(tempfile.gettempdir()) / f"forge-{name}.socket"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,67 @@
+"""``forge judge``: judge one kernel file by hand; never seals, spends no alpha."""
+
+# ruff: noqa: PLC0415 - a command imports what it needs when it runs
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.cli.output import Json, config_of, emit, emit_json
+from forge.errors import UsageError
+from forge.types import KernelSource
+
+EXIT_CODES = {"accepted": 0, "rejected": 3, "inconclusive": 4}
+
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A kernel, .cpp or .py.")]
+Task = Annotated[str, typer.Option("--task", metavar="T", help="The task it is a kernel for.")]
+Target = Annotated[str | None, typer.Option(help="The target to judge it on.")]
+Against = Annotated[
+    int | None,
+    typer.Option(metavar="GEN", help="Generation to judge it against; the baseline if none."),
+]
+
+
+def judge(
+    file: File,
+    *,
+    task: Task,
+    target: Target = None,
+    against: Against = None,
+    as_json: Json = False,
+) -> None:
+    """Judge one kernel file against the baseline, or the reference where there is none.
+
+    Exits with 0 when it is accepted, 3 when it is rejected, 4 when nothing can be said.
+    """
+    from flows.by_hand import judge_by_hand, report_text
+
+    source = read_kernel(file)
+    report = judge_by_hand(config_of(target=target), task, source, against)
+    if as_json:
+        emit_json(report)
+    else:
+        emit(report_text(report))
+    raise typer.Exit(EXIT_CODES[report["verdict"]])
+
+
+def read_kernel(file: Path) -> KernelSource:
+    """Return the kernel in ``file``.
+
+    Raises:
+        UsageError: It is no such file, or of a kind that cannot be judged.
+    """
+    kinds = {".cpp": "kernel.cpp", ".py": "kernel.py"}
+    entry = kinds.get(file.suffix)
+    if entry is None:
+        raise UsageError(
+            f"{file} is not a kernel that can be judged here; give a .cpp or .py file."
+        )
+    try:
+        return KernelSource(files={entry: file.read_text(encoding="utf-8")})
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 text (byte {error.start}).") from error

@@ -1,0 +1,79 @@
+"""``forge night``: one night now, on this machine."""
+
+# ruff: noqa: PLC0415 - a command imports what it needs when it runs
+
+from __future__ import annotations
+
+import contextlib
+from typing import Annotated
+
+import typer
+
+from flows.cli.output import Json, config_of, emit, emit_json, say
+
+INTERRUPTED = 130
+
+Minutes = Annotated[float | None, typer.Option(help="Length of the night.", show_default=False)]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option("--task", metavar="T", help="Work on this task only; may be repeated."),
+]
+Target = Annotated[str | None, typer.Option(help="Target that kernels are made for.")]
+Student = Annotated[str | None, typer.Option(help="Who proposes candidates.")]
+Seed = Annotated[int | None, typer.Option(help="Seed of the student's sampler.")]
+
+
+def night(
+    *,
+    minutes: Minutes = None,
+    task: Tasks = None,
+    target: Target = None,
+    student: Student = None,
+    seed: Seed = None,
+    as_json: Json = False,
+) -> None:
+    """Run one night: make kernels, judge them, and seal what is faster.
+
+    Ctrl-C ends it cleanly after the measurement under way, and keeps what was sealed; a second
+    one ends it at once, and the next night repairs what that left.
+    """
+    from flows import wiring
+    from flows.conduct import open_night, plan_night
+    from flows.display import watcher_for_stderr
+    from flows.prefect_home import local_prefect
+    from flows.summary import report_text
+    from flows.workspace import open_workspace
+    from forge.host import wall_clock
+
+    plan = plan_night(
+        config_of(
+            minutes=minutes,
+            tasks=tuple(task) if task else None,
+            target=target,
+            student=student,
+            seed=seed,
+        )
+    )
+    paths = plan.config.workspace
+    try:
+        with contextlib.ExitStack() as stack:
+            workspace = stack.enter_context(open_workspace(paths, wall_clock))
+            for repair in workspace.repairs:
+                say(repair)
+            # The server and the judge's processes start side by side.
+            prefect = stack.enter_context(local_prefect(paths.prefect_home))
+            judge = stack.enter_context(wiring.judge_for(paths, plan.environment))
+            from flows.night import run_as_flow
+
+            prefect.wait_until_ready()
+            watcher = stack.enter_context(watcher_for_stderr())
+            opened = stack.enter_context(open_night(plan, workspace, judge, watcher))
+            report = run_as_flow(opened)
+    except KeyboardInterrupt:
+        say("Ended at once; the next night repairs what this one left, and loses nothing sealed.")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        emit_json(report)
+        return
+    emit(report_text(report))
+    say(f"Read what was sealed: git -C {paths.baselines_git} log -p")
