@@ -9,6 +9,7 @@ from baselines import inspection, layout, message
 from baselines.git import Git, Writer, writing
 from baselines.lineage import Lineage, StoreCommit, folder_tree, reading, source_at
 from forge.errors import HarnessFault, StaleState, UsageError
+from forge.host import wall_clock
 from forge.types import Baseline
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class BaselineStore:
         clock: Gives commits their date.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock = wall_clock) -> None:
         self._path = path.absolute()
         self._clock = clock
         self._git = Git(self._path)
@@ -154,7 +155,7 @@ class BaselineStore:
         raise self._lost_race(promotion.id)
 
     def recover(self) -> list[str]:
-        """Delete what a killed git left in the store, and return what was deleted.
+        """Delete what a killed git left in the store; return a sentence for each file.
 
         Raises:
             UsageError: What is left is damaged.
@@ -163,10 +164,8 @@ class BaselineStore:
             return []
         with writing(self._path) as git:
             swept = git.sweep()
-        for name in swept:
-            _log.info("Deleted %s, which a killed git left in %s.", name, self._path)
         self._lineage.read()
-        return swept
+        return [f"Deleted {name}, which a killed git left in {self._path}." for name in swept]
 
     def problems(self, *, full: bool = False) -> list[str]:
         """Return everything wrong with the store as sentences; empty when nothing is.

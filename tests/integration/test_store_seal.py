@@ -67,6 +67,14 @@ def test_the_folder_holds_the_kernel_and_the_diff_shows_what_changed(tmp_path):
     )
 
 
+def test_git_reads_the_trailers_as_we_wrote_them(tmp_path):
+    store, seed = seeded(tmp_path)
+    sealed = store.seal(promotion("c1", seed.commit))
+    for key in ("Promotion-Id", "Task", "Generation", "Parent", "Speedup", "Evidence", "Night"):
+        said = git(store, "log", "-1", f"--format=%(trailers:key={key},valueonly)", sealed.commit)
+        assert said == store.commits(SOFTMAX)[-1].trailers[key]
+
+
 def test_a_seed_is_made_once_and_its_reference_cannot_change(tmp_path):
     store, seed = seeded(tmp_path)
     assert store.seed(SOFTMAX, REFERENCE, TASK_DIGEST) == seed
