@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import tomllib
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import jinja2
@@ -21,6 +20,7 @@ from pydantic import (
 from forge.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 KnobValue = StrictInt | StrictStr | StrictBool
@@ -50,7 +50,8 @@ class KnobSpec(BaseModel):
         values: Legal values; the first is the best guess and the default.
         meaning: One sentence for a reader of the family.
         applies: Expression over the other knobs; where it is false the knob changes nothing
-            and is held at its default. Empty: it always applies.
+            and is held at ``otherwise``. Empty: it always applies.
+        otherwise: What it is where it does not apply; absent: the default.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
@@ -60,6 +61,7 @@ class KnobSpec(BaseModel):
     values: Annotated[tuple[KnobValue, ...], Field(min_length=1, strict=False)]
     meaning: Annotated[str, Field(min_length=1)]
     applies: str = ""
+    otherwise: KnobValue | None = None
 
     @property
     def default(self) -> KnobValue:
@@ -70,6 +72,8 @@ class KnobSpec(BaseModel):
     def _has_distinct_values(self) -> Self:
         if len({(type(value), value) for value in self.values}) != len(self.values):
             raise ValueError(f"Knob {self.name} names a value twice: {list(self.values)}.")
+        if self.otherwise is not None and self.otherwise not in self.values:
+            raise ValueError(f"Knob {self.name} has no value {self.otherwise!r}.")
         return self
 
 
@@ -101,7 +105,7 @@ class Family(BaseModel):
         return {knob.name: knob.default for knob in self.knobs}
 
     def canonical(self, knobs: Mapping[str, KnobValue]) -> dict[str, KnobValue]:
-        """Return ``knobs`` in declared order with those that do not apply at their default.
+        """Return ``knobs`` in declared order with those that do not apply held still.
 
         Two configurations that mean the same kernel have the same canonical form.
 
@@ -113,7 +117,7 @@ class Family(BaseModel):
             if knob.applies and not _EXPRESSIONS.compile_expression(
                 knob.applies, undefined_to_none=False
             )(**chosen):
-                chosen[knob.name] = knob.default
+                chosen[knob.name] = knob.default if knob.otherwise is None else knob.otherwise
         return chosen
 
     def configurations(self) -> Iterator[dict[str, KnobValue]]:
