@@ -100,8 +100,8 @@ def test_a_lost_generation_is_reported(record):
     git(record.store, "update-ref", "-d", f"refs/tags/{FOLDER}/g1")
     assert audit(record.ledger, record.store).problems == (
         (
-            f"Promotion promotion-c1 sealed generation 1 of {SOFTMAX} as {sealed}, which is not in "
-            "the store."
+            f"Promotion promotion-c1 sealed generation 1 of {SOFTMAX} as {sealed}, which is not "
+            "in the store."
         ),
     )
 
