@@ -79,7 +79,8 @@ def main() -> None:
             write(row_of(machine, "all", list(machine.cases), setting, options))
         if options.alone:
             for case in machine.cases:
-                write(row_of(machine, case, [case], settings[1], options))
+                for setting in settings[:2]:
+                    write(row_of(machine, case, [case], setting, options))
     write(f"\n{time.perf_counter() - started:.0f} s, seed {options.seed}", to=sys.stderr)
 
 
@@ -88,7 +89,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="where the *-aa-raw-*.json files are")
     parser.add_argument("--candidates", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=60, help="after which a candidate is left")
-    parser.add_argument("--calibration", type=int, default=16, help="A/A rounds for the noise")
+    parser.add_argument("--calibration", type=int, default=7, help="A/A rounds for the noise")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--round-by-round", action="store_true", help="ask after every round")
     parser.add_argument("--alone", action="store_true", help="each case as a slot of its own too")
