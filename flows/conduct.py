@@ -104,7 +104,7 @@ def open_night(
     started = wall_clock()
     night = f"{started:%Y%m%d-%H%M%S}"
     ledger, stop = workspace.ledger, Stop()
-    settings = {row["setting"]: row["value"] for row in config.rows()}
+    settings = {str(row["setting"]): row["value"] for row in config.rows()}
     ledger.record_environment(plan.environment.id, plan.environment.model_dump(mode="json"))
     ledger.open_night(night, settings)
     seconds = config.settings.minutes * 60

@@ -22,6 +22,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forge.config import child_variables, replace_variables
@@ -29,8 +30,6 @@ from forge.errors import HarnessFault
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
-
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
 
@@ -65,6 +64,14 @@ class LocalPrefect:
             f"The local Prefect server did not start (exit code {self._server.poll()}); "
             f"see {self._log}."
         )
+
+    def share_cores(self) -> None:
+        """Keep the server on this process's cores, off those that kernels are measured on."""
+        cores = os.sched_getaffinity(0)
+        for thread in Path(f"/proc/{self._server.pid}/task").glob("*"):
+            # A thread may end meanwhile; those that start later inherit.
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread.name), cores)
 
     def stop(self) -> None:
         """End the server; kill it if it does not end by itself."""

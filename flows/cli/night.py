@@ -66,6 +66,7 @@ def night(
             from flows.night import run_as_flow
 
             prefect.wait_until_ready()
+            prefect.share_cores()
             watcher = stack.enter_context(watcher_for_stderr())
             opened = stack.enter_context(open_night(plan, workspace, judge, watcher))
             report = run_as_flow(opened)

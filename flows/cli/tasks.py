@@ -63,7 +63,8 @@ def check(names: Names = None, *, as_json: Json = False) -> None:
                 "must": result.must,
                 "lowest": result.lowest,
                 "highest": result.highest,
-                "ok": result.is_met,
+                "ok": result.ok,
+                "reason": result.reason,
             }
             for result in found
         )
@@ -72,11 +73,7 @@ def check(names: Names = None, *, as_json: Json = False) -> None:
         emit_json(results)
     else:
         for row in bad:
-            emit(
-                f"{row['task']}: control {row['control']!r} on {row['distribution']} must "
-                f"{row['must']}; its errors are {row['lowest']:.3g} to {row['highest']:.3g} of "
-                "what is allowed."
-            )
+            emit(f"{row['task']}: control {row['control']!r} {row['reason']}.")
         emit(f"{len(results) - len(bad)} of {len(results)} controls behave as they must.")
     if bad:
         raise typer.Exit(3)
