@@ -78,7 +78,9 @@ def judge_text(report: JudgeReport) -> str:
         lines.append(f"  What is checked: {CHECKS[report.check].sentence}")
     if report.speedup is not None:
         over = report.speedup
-        lines.append(f"  {interval_text(over.point, over.lower, over.upper)} over all workloads")
+        lines.append(
+            f"  {interval_text(over.point, over.lower, over.upper)}, weighted over the workloads"
+        )
     if report.workloads:
         lines += ["", *workload_lines(report.workloads)]
     lines += ["", f"holdouts {report.holdouts.replace('-', ' ')}"]
@@ -110,7 +112,7 @@ def _error(row: WorkloadShape) -> str:
     if row.max_error is None or row.allowed_error is None:
         return ""
     if row.allowed_error <= 0:
-        return f"{row.max_error:.1e}; none is allowed"
+        return "exact" if row.max_error == 0 else f"{row.max_error:.1e}; none is allowed"
     share = row.max_error / row.allowed_error
     return f"{bar(share)} {share:.2f} ({row.max_error:.1e})"
 

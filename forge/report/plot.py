@@ -33,12 +33,14 @@ class Scale:
         return round(max(0.0, min(1.0, share)) * (self.width - 1))
 
     def ruler(self) -> str:
-        """Return the axis: its ends and 1x, where they do not touch."""
-        line = [" "] * (self.width + 6)
-        for ratio in (1.0, self.high, self.low):
+        """Return the axis: 1x, and each end that leaves it room."""
+        line = [" "] * self.width
+        for ratio in (1.0, self.low, self.high):
             text = f"{ratio:.2g}x"
             start = min(self.column(ratio), self.width - len(text))
-            line[start : start + len(text)] = text
+            around = line[max(0, start - 1) : start + len(text) + 1]
+            if not "".join(around).strip():
+                line[start : start + len(text)] = text
         return "".join(line).rstrip()
 
 

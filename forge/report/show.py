@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from forge.judge.checks import CHECKS
 from forge.judge.decisions import decide, summarise
-from forge.report.judgement import judge_report, workload_lines
+from forge.report.judgement import axes_text, judge_report, workload_lines
 from forge.report.plot import interval_plot, interval_text, scale_for
 from forge.report.shapes import CandidateCounts, Spent
 from forge.report.slots import counts_text, rival_text, spent_text
-from forge.report.table import columns
+from forge.report.table import columns, counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,9 +140,10 @@ def _phase_lines(phase: ShownPhase) -> list[str]:
         outcome += f" by {phase.check}"
     if phase.speedup is not None and phase.lower is not None and phase.upper is not None:
         outcome += f", {interval_text(phase.speedup, phase.lower, phase.upper)}"
+    cost = f"{counted(phase.rounds, 'round')} in {phase.device_s:.1f} s"
     lines = [
         f"{phase.phase}: {outcome}",
-        f"  {phase.rounds} rounds in {phase.device_s:.1f} s; evidence {phase.evidence[:_SHORT]}",
+        f"  {cost}; evidence {phase.evidence[:_SHORT]}",
     ]
     return lines + ([f"  {phase.reason}"] if phase.reason else [])
 
@@ -169,8 +170,9 @@ def evidence_lines(evidence: Evidence) -> list[str]:
     )
     report = judge_report(evidence, decide(evidence), "")
     lines += workload_lines(report.workloads)
+    axes = {spec.id: f" on {axes_text(spec.axes)}" for spec in evidence.workloads}
     lines += [
-        f"failed {finding.check}" + (f" on {finding.workload}" if finding.workload else "")
+        f"failed {finding.check}{axes.get(finding.workload or '', '')}: {finding.reason}"
         for finding in evidence.findings
     ]
     if evidence.missing_layers:

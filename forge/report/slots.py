@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from forge.report.plot import bar, interval_plot, scale_for
-from forge.report.table import columns
+from forge.report.table import columns, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,9 @@ def night_text(report: NightReport) -> str:
     lines = [f"Night {report.night}, {_duration((report.ended - report.started).total_seconds())}"]
     lines += ["", *sealed_lines(report.slots), ""]
     lines += [status_text(report.slots), ""]
-    lines += [f"geometric mean over {len(report.slots)} slots: {mean_text(report.slots)}"]
+    lines += [
+        f"geometric mean over {counted(len(report.slots), 'slot')}: {mean_text(report.slots)}"
+    ]
     lines += [counts_text(report.candidates), spent_text(report.spent)]
     return "\n".join(lines)
 
@@ -123,11 +125,11 @@ def mean_text(rows: Sequence[SlotRow]) -> str:
 def counts_text(counts: CandidateCounts) -> str:
     """Return what became of the candidates, leaving out what did not happen."""
     parts = [
-        f"{number} {name}"
+        counted(number, "fault") if name == "faults" else f"{number} {name}"
         for name, number in counts.model_dump().items()
         if name != "proposed" and number
     ]
-    return f"{counts.proposed} candidates: {', '.join(parts) or 'nothing came of them'}"
+    return f"{counted(counts.proposed, 'candidate')}: {', '.join(parts) or 'nothing came of them'}"
 
 
 def spent_text(spent: Spent) -> str:

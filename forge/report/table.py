@@ -26,3 +26,8 @@ def columns(rows: Sequence[Sequence[str]], right: str = "") -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 round``, ``2 rounds``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
