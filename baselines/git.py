@@ -45,6 +45,20 @@ SETTINGS = (
     "maintenance.auto=false",
 )
 
+_FULL = "The disk that holds {path} is full: free some space; nothing that was sealed is lost."
+_LOCKED_OUT = "{path} cannot be written: check its permissions and its disk."
+_SIGNS = {
+    "No space left on device": _FULL,
+    "Disk quota exceeded": _FULL,
+    "File too large": _FULL,
+    "Permission denied": _LOCKED_OUT,
+    "insufficient permission": _LOCKED_OUT,
+    "Read-only file system": _LOCKED_OUT,
+    "not a git repository": (
+        "{path} is not a git repository: move it away, or set another FORGE_HOME."
+    ),
+}
+
 
 class GitError(HarnessFault):
     """A git command failed; the message holds the command and what git said."""
@@ -75,11 +89,12 @@ class Git:
 
         Raises:
             GitError: It failed.
-            UsageError: It failed because the disk is full, or there is no repository.
+            UsageError: It failed for a reason that an operator can mend.
         """
         done = self._start(*args, stdin=stdin, when=when)
         if done.returncode:
-            raise self._error(args, done.stderr.decode(errors="replace").strip())
+            said = done.stderr.decode(errors="replace").strip()
+            raise self._error(args, said or f"it ended with status {done.returncode}")
         return done.stdout.decode(errors="surrogateescape").strip()
 
     def _start(
@@ -100,12 +115,9 @@ class Git:
         )
 
     def _error(self, args: Sequence[str], said: str) -> HarnessFault | UsageError:
-        if "No space left on device" in said:
-            return UsageError(f"The disk that holds {self.path} is full; free some space.")
-        if "not a git repository" in said:
-            return UsageError(
-                f"{self.path} is not a git repository; move it away, or set another FORGE_HOME."
-            )
+        for sign, meaning in _SIGNS.items():
+            if sign in said:
+                return UsageError(meaning.format(path=self.path))
         return GitError(f"git {' '.join(args)} in {self.path}: {said}")
 
     def refs(self, prefix: str) -> dict[str, str]:
@@ -225,8 +237,15 @@ def writing(path: Path) -> Generator[Writer]:
     The lock is a file beside the repository. Every git that the writer starts inherits it, so
     that it outlives a killed parent for as long as that parent's last git still runs.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(path.name + ".writer").open("w") as handle:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.with_name(path.name + ".writer").open("w")
+    except OSError as error:
+        raise UsageError(
+            f"The store {path} cannot be written ({error.strerror}): choose another FORGE_HOME, "
+            "or mend its folder."
+        ) from error
+    with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield Writer(path, keep_open=[handle.fileno()])
 

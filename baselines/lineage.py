@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from baselines import layout
 from baselines.git import ENVIRONMENT, Git
@@ -138,9 +138,17 @@ def source_at(repo: git.Repo, commit: str, slot: Slot) -> KernelSource:
 
 def changed_folders(repo: git.Repo, old: str | None, new: str) -> set[str]:
     """Return what differs between two commits: ``<task>/<target>`` folders, and other paths."""
-    before = {} if old is None else _second_level(repo.commit(old).tree)
-    after = _second_level(repo.commit(new).tree)
-    return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    before = {} if old is None else _by_name(repo.commit(old).tree)
+    after = _by_name(repo.commit(new).tree)
+    changed: set[str] = set()
+    for task in _unlike(before, after):
+        sides = before.get(task), after.get(task)
+        if any(item is not None and item.type != "tree" for item in sides):
+            changed.add(task)
+            continue
+        inside = [{} if item is None else _by_name(item) for item in sides]
+        changed |= {f"{task}/{target}" for target in _unlike(*inside)}
+    return changed
 
 
 def _walk(repo: git.Repo, tip: str, known: Sequence[StoreCommit]) -> tuple[StoreCommit, ...]:
@@ -215,8 +223,13 @@ def _files(tree: Tree, prefix: str) -> Generator[tuple[str, str]]:
             raise ValueError(f"{path} is a {item.type}, not a file")
 
 
-def _second_level(root: Tree) -> dict[str, str]:
-    found = {blob.name: blob.hexsha for blob in root.blobs}
-    for task in root.trees:
-        found |= {f"{task.name}/{item.name}": item.hexsha for item in task}
-    return found
+def _by_name(tree: Tree) -> dict[str, Any]:
+    return {item.name: item for item in tree}
+
+
+def _unlike(before: Mapping[str, Any], after: Mapping[str, Any]) -> set[str]:
+    return {
+        name
+        for name in before.keys() | after.keys()
+        if getattr(before.get(name), "hexsha", None) != getattr(after.get(name), "hexsha", None)
+    }

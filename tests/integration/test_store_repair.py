@@ -1,11 +1,12 @@
 """What a kill, a person or a disk does to the store, and what the store says of it."""
 
+import resource
 import subprocess
 import zlib
 
 import pytest
 
-from forge.errors import UsageError
+from forge.errors import HarnessFault, UsageError
 from forge.types import KernelSource, Slot
 from tests.integration.store_making import (
     REFERENCE,
@@ -169,6 +170,29 @@ def test_a_missing_commit_is_a_sentence_and_not_a_traceback(tmp_path):
     with pytest.raises(UsageError, match="cannot be read"):
         open_store(tmp_path).head(SOFTMAX)
     assert any(seed.commit in problem for problem in open_store(tmp_path).problems())
+
+
+def test_a_store_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "home").write_text("a file where the workspace should be")
+    with pytest.raises(UsageError, match=r"cannot be written \(.*\): choose another FORGE_HOME"):
+        open_store(tmp_path / "home").seed(SOFTMAX, REFERENCE, TASK_DIGEST)
+
+
+def test_a_file_larger_than_the_limit_is_a_fault_that_says_what_git_was_doing(tmp_path):
+    """As on a full disk: git fails half-way through an object, and nothing is sealed."""
+    store, seed = seeded(tmp_path)
+    large = KernelSource(files={"kernel.cpp": "".join(f"// {n * n}\n" for n in range(20_000))})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(HarnessFault, match=r"git hash-object .* ended with status"):
+            store.seal(promotion("c1", seed.commit, source=large))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert store.head(SOFTMAX) == seed
+    store.recover()
+    assert store.seal(promotion("c1", seed.commit, source=large)).generation == 1
+    assert store.problems(full=True) == []
 
 
 def test_a_path_that_could_mean_something_else_never_reaches_git(tmp_path):
