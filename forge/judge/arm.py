@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from forge.judge.control import GO, STATE, ControlPage, Word
 from forge.judge.layout import Layout, Region
+from forge.judge.provenance import forbidden_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +53,8 @@ class ArmSpec(BaseModel):
     outputs: Layout
     axes: tuple[int, ...]
     """Values of the var axes in declared order."""
-    axis_names: tuple[str, ...]
+    allowed_calls: tuple[str, ...]
+    """Framework calls a Python kernel may make."""
     warm_calls: int
     threads: int
     cores: tuple[int, ...]
@@ -223,6 +225,10 @@ def _python(spec: ArmSpec, _native: Native, warm: Pair, timed: Pair) -> _Calls:
     rows = [[*_both(timed, i), *spec.axes] for i in range(len(timed[0].layout.calls))]
 
     def warm_up() -> None:
+        forbidden = forbidden_calls(lambda: launch(*arguments[0]), spec.allowed_calls)
+        if forbidden:
+            text = f"calls {', '.join(forbidden)}; the task allows {list(spec.allowed_calls)}"
+            raise ArmFailure(Word.FORBIDDEN_CALL, text)
         for i in range(spec.warm_calls):
             launch(*arguments[i % n_warm])
 

@@ -33,6 +33,7 @@ _CHECKS = {
     Word.LACKS_LAUNCH: "has-launch",
     Word.PYTHON_ERROR: "python-error",
     Word.OUT_OF_MEMORY: "out-of-memory",
+    Word.FORBIDDEN_CALL: "forbidden-call",
 }
 
 

@@ -249,7 +249,7 @@ class _Turn:
             "inputs": as_json(self._timed.inputs),
             "outputs": as_json(self._timed.outputs),
             "axes": [self._axes[name] for name in task.var_axes],
-            "axis_names": list(task.var_axes),
+            "allowed_calls": list(task.allow.framework),
             "warm_calls": max(WARM_DRAWS, self._spec.calls),
             "threads": len(self._bench.cores.arms),
             "cores": self._bench.cores.arms,

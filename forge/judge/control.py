@@ -26,7 +26,7 @@ class Word(IntEnum):
     LACKS_LAUNCH = 9
     PYTHON_ERROR = 10
     OUT_OF_MEMORY = 11
-    SANDBOX = 12
+    FORBIDDEN_CALL = 12
 
 
 class ControlPage:

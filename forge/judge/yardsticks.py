@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 RIVALS = {"eager": "reference", "torch.compile": "compiled"}
 _FOLDER = Path(__file__).with_name("roof")
 # Trusted ways over memory: the fastest of them is the roof.
-_YARDSTICKS = (("copy", "forge_copy"), ("copy", "forge_stream_copy"), ("read", "forge_read"))
+_YARDSTICKS = (("roof_copy", "forge_copy"), ("roof_copy", "forge_stream_copy"), ("roof_read", "forge_read"))
 _ROOF_ROUNDS = 5
 _RIVAL_ROUNDS = 3
 _SHARE_ROUNDS = 3
