@@ -3,9 +3,9 @@
     family_child.py LIBRARY PLAN INPUTS OUTPUTS
 
 PLAN is JSON: {"functions": [name], "calls": [{"inputs": [bytes], "outputs": [bytes],
-"offset": bytes, "axes": [int]}]}. INPUTS holds the bytes of every call's inputs; OUTPUTS gets those
-of every function's outputs for every call. Every buffer ends ``offset`` bytes before a page that
-nobody may touch; what is around it, and all of an input, must come out as it went in.
+"offset": bytes, "axes": [int]}]}. INPUTS holds the bytes of every call's inputs; OUTPUTS gets
+those of every function's outputs for every call. Every buffer ends ``offset`` bytes before a page
+that nobody may touch; what is around it, and all of an input, must come out as it went in.
 """
 
 from __future__ import annotations
