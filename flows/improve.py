@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -245,7 +246,7 @@ def _record_trial(
     """Tell the ledger what the student may learn: its knobs, and a speedup over generation 0."""
     log_speedup = None if log_over is None else log_over + standing.log_speedup
     if log_speedup is not None:
-        standing.best = max(standing.best or 0.0, log_speedup)
+        standing.best = max(standing.best or 0.0, math.exp(log_speedup))
     parts.ledger.record_trial(
         standing.slot,
         candidate.id,

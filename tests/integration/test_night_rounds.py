@@ -15,6 +15,7 @@ from flows.workspace import open_workspace
 from forge.config import Workspace
 from forge.errors import UsageError
 from forge.lifecycle import CandidateState as S
+from forge.types import Candidate, CandidateId
 from tests.fakes import FakeJudge, FakeStudent, kernel
 from tests.integration.night_making import (
     Told,
@@ -201,17 +202,29 @@ def test_an_accepted_candidate_is_sealed_by_the_next_night(tmp_path):
     assert "confirm" not in {phase for phase, _ in later.calls}
 
 
+def test_what_waited_when_another_was_sealed_is_superseded(tmp_path):
+    with opened_night(tmp_path, [FAST, FASTER], student="fake") as (night, workspace):
+        conduct.conduct(night)
+        assert states(workspace, slot_of("softmax")) == {
+            "ns 500": S.SEALED,
+            "ns 700": S.SUPERSEDED,
+        }
+
+
 def test_what_was_written_against_an_older_baseline_is_superseded(tmp_path):
-    judge = FakeJudge("fake-env")
-    with opened_night(tmp_path, [FAST, FASTER], judge, student="fake") as (night, _):
-        judge.on_phase = lambda phase, source: phase == "screen" and night.parts.stop.request()
-        conduct.conduct(night)
-    # Another night seals past them: only a person's hand could, so the parent is made older.
-    with opened_night(tmp_path, [{"ns": 300}], student="fake") as (night, workspace):
-        conduct.conduct(night)
-        found = states(workspace, slot_of("softmax"))
-    assert S.WAITING not in found.values()
-    assert S.PROPOSED not in found.values()
+    old = Candidate(
+        id=CandidateId("old"),
+        slot=slot_of("softmax"),
+        source=kernel(ns=100),
+        parent="0" * 40,
+        student="fake",
+        title="old",
+    )
+    with opened_night(tmp_path, [], student="fake") as (night, workspace):
+        workspace.ledger.record_candidate(old, night.parts.night)
+        report = conduct.conduct(night)
+        assert workspace.ledger.state(old.id) == S.SUPERSEDED
+    assert report["slots"][0]["generation_after"] == 0
 
 
 def test_a_stop_closes_the_night_and_keeps_what_was_sealed(tmp_path):

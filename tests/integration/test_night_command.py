@@ -1,0 +1,136 @@
+"""``forge night`` as a person runs it: its own Prefect, its signals, its exit codes."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MENU = json.dumps([{"ns": 700}, {"ns": 500}])
+NIGHT = ("night", "--json", "--minutes", "0.5", "--task", "softmax", "--student", "fake")
+# A profile of the cloud, and a server that is not there.
+HOSTILE = {
+    "PREFECT_API_URL": "http://127.0.0.1:9/api",
+    "PREFECT_API_KEY": "pnu_0123456789",
+    "PREFECT_PROFILE": "cloud",
+    "PREFECT_LOGGING_LEVEL": "DEBUG",
+    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",
+    "PREFECT_TEST_MODE": "1",
+}
+
+
+@pytest.fixture
+def home(tmp_path, prefect_home):
+    shutil.copytree(prefect_home, tmp_path / "home" / "prefect")
+    return tmp_path / "home"
+
+
+def forge(home, *arguments, **variables):
+    environ = {**os.environ, "FORGE_HOME": str(home), "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "tests.integration.fake_forge", *arguments],
+        env=environ,
+        cwd=home.parent,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+def servers_of(home):
+    """Server processes that a night of ``home`` left behind."""
+    return [
+        entry.parent.name
+        for entry in Path("/proc").glob("[0-9]*/cmdline")
+        if b"flows.prefect_server" in entry.read_bytes()
+        and (entry.parent / "cwd").resolve() == (home / "prefect").resolve()
+    ]
+
+
+def test_inherited_prefect_settings_do_not_touch_a_night(home):
+    (home.parent / ".env").write_text("PREFECT_API_URL=http://127.0.0.1:9/api\n")
+    (home.parent / "prefect.toml").write_text("[api]\nkey = 'pnu_x'\n")
+    ran = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU, **HOSTILE)
+    assert ran.returncode == 0, ran.stderr
+    report = json.loads(ran.stdout)
+    assert report["slots"][0]["generation_after"] == 1
+    assert "Traceback" not in ran.stderr
+    assert "refect" not in ran.stderr
+    assert "git -C" in ran.stderr or "sealed generation 1" in ran.stderr
+    assert servers_of(home) == []
+    with sqlite3.connect(home / "prefect" / "prefect.db") as database:
+        runs = database.execute("select name, state_name from flow_run").fetchall()
+        tasks = database.execute("select name, state_name from task_run").fetchall()
+    database.close()
+    assert runs == [(report["night"], "Completed")]
+    assert ("softmax/" + report["slots"][0]["target"] + " round 1", "Completed") in tasks
+
+
+def test_ctrl_c_ends_a_night_and_keeps_what_was_sealed(home):
+    ran = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU, FORGE_FAKE_SIGNAL="reconfirm=SIGINT")
+    assert ran.returncode == 0, ran.stderr
+    report = json.loads(ran.stdout)
+    assert report["slots"][0]["generation_after"] == 1
+    assert "Stopping" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    shown = forge(home, "show", report["night"], "--json")
+    assert json.loads(shown.stdout)["status"] == "stopped"
+
+
+def test_kill_9_is_repaired_by_the_next_night(home):
+    ran = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU, FORGE_FAKE_SIGNAL="reconfirm=SIGKILL")
+    assert ran.returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 20
+    while servers_of(home) and time.monotonic() < deadline:
+        os.sched_yield()  # the kernel tells the server; nobody can wait for it as its parent
+    assert servers_of(home) == []
+    again = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU)
+    assert again.returncode == 0, again.stderr
+    assert "closed as interrupted" in again.stderr
+    assert json.loads(again.stdout)["slots"][0]["generation_after"] == 1
+    assert forge(home, "audit").returncode == 0
+
+
+def test_what_a_person_can_read_afterwards(home):
+    ran = forge(home, *NIGHT[:1], *NIGHT[2:], FORGE_FAKE_MENU=MENU)
+    assert ran.returncode == 0, ran.stderr
+    assert "generation 1" in ran.stdout
+    assert f"git -C {home / 'baselines.git'} log -p" in ran.stderr
+    (row,) = json.loads(forge(home, "status", "--json").stdout)
+    assert list(row) == [
+        "task",
+        "target",
+        "generation_before",
+        "generation_after",
+        "speedup",
+        "lower",
+        "upper",
+        "rival",
+        "rival_speedup",
+        "roof_share",
+    ]
+    lineage = json.loads(forge(home, "history", "softmax/cpu", "--json").stdout)
+    assert [entry["generation"] for entry in lineage] == [0, 1]
+    assert lineage[1]["parent"] == lineage[0]["commit"]
+    assert list(lineage[1]) == [
+        "generation",
+        "commit",
+        "candidate",
+        "parent",
+        "speedup",
+        "lower",
+        "evidence",
+        "student",
+        "at",
+    ]
+    shown = forge(home, "show", lineage[1]["candidate"])
+    assert "ns=500" in shown.stdout
+    assert "softmax" in forge(home, "history").stdout

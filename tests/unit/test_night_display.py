@@ -1,0 +1,47 @@
+import io
+
+from rich.console import Console
+from rich.live import Live
+
+from flows.display import LineWatcher, LiveWatcher, budget_bar, slots_table
+from flows.standing import Standing
+from forge.types import Slot, Speedup
+
+
+def standing(**fields):
+    return Standing(slot=Slot(task="softmax", target="cpu-1t"), task=None, **fields)
+
+
+def test_the_bar_empties():
+    assert budget_bar(60, 120) == "#" * 15 + "." * 15 + " 1:00 left"
+    assert budget_bar(-5, 120) == "." * 30 + " 0:00 left"
+
+
+def test_a_pipe_gets_a_line_for_each_round_and_no_more():
+    stream = io.StringIO()
+    watcher = LineWatcher(stream)
+    done = standing(rounds=1, tried=4, generation=1, speedup=Speedup(point=2, lower=1, upper=3))
+    watcher.show([standing(doing="screening")], 10)
+    watcher.show([done], 10)
+    watcher.show([done], 9)
+    assert stream.getvalue() == (
+        "softmax/cpu-1t: generation 1, 2.00x sealed, 4 candidates in 1 rounds (10 s left)\n"
+    )
+
+
+def test_the_table_shows_every_slot():
+    console = Console(width=120, file=io.StringIO())
+    row = standing(generation=2, tried=7, best=1.5, doing="confirming x", trouble="")
+    console.print(slots_table([row], 30, 60))
+    text = console.file.getvalue()
+    for word in ("softmax/cpu-1t", "2", "7", "1.50x", "confirming x", "0:30 left"):
+        assert word in text
+
+
+def test_a_terminal_is_drawn_at_most_twice_a_second():
+    console = Console(width=120, file=io.StringIO(), force_terminal=True)
+    with Live(console=console, auto_refresh=False) as live:
+        watcher = LiveWatcher(console, live)
+        for left_s in range(50):
+            watcher.show([standing(doing=f"step {left_s}")], left_s)
+    assert console.file.getvalue().count("step") <= 2  # one drawing, and the last at the end
