@@ -31,7 +31,12 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 _FULL = ("No space left on device", "File too large", "Disk quota exceeded")
 _READ_ONLY = ("Read-only file system", "Permission denied", "read-only mode")
-_NOT_OURS = ("not a valid DuckDB database", "Could not read enough bytes")
+# The last is what it says of an SQLite file, for which it would load an extension.
+_NOT_OURS = (
+    "not a valid DuckDB database",
+    "Could not read enough bytes",
+    "Loading external extensions",
+)
 _TOO_NEW = ("version number",)
 _DAMAGED = ("Corrupt", "corrupt", "checksum", "Serialization Error", "Failure while replaying WAL")
 _RETRY_S = 0.02

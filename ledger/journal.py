@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import threading
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import duckdb
 
 from forge.errors import HarnessFault, StaleState, UsageError
+from ledger.blobs import BlobStore
 from ledger.chain import GENESIS, canonical, event_hash
 from ledger.database import CONFIG, open_patiently, translated
 from ledger.migrate import migrate
@@ -107,7 +109,9 @@ class Journal:
             with translated(path):
                 migrate(self._connection, path, clock)
             for stale in path.parent.glob(f"{_NEW}*"):
-                _remove_folder(stale)
+                # What a killed process left of a ledger it was creating.
+                shutil.rmtree(stale, ignore_errors=True)
+            BlobStore(evidence_dir).remove_partial()
         except BaseException:
             self._connection.close()
             raise
@@ -197,9 +201,12 @@ def _create(path: Path, clock: Clock) -> None:
             # It holds the secrets that holdouts are drawn with.
             made.chmod(0o600)
             _link(made, path)
-    except OSError as error:
+    except (OSError, HarnessFault) as error:
+        if path.is_file():
+            # Another process was first, and cleared away what looked like a dead one's leavings.
+            return
         raise UsageError(
-            f"A ledger cannot be made at {path} ({error.strerror}): choose another home."
+            f"A ledger cannot be made at {path} ({error}): choose another home."
         ) from error
 
 
@@ -213,10 +220,3 @@ def _link(made: Path, path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _remove_folder(folder: Path) -> None:
-    """Remove what a killed process left of a ledger it was creating."""
-    for file in folder.iterdir():
-        file.unlink(missing_ok=True)
-    folder.rmdir()

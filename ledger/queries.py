@@ -29,7 +29,7 @@ with newest as (
     select s.task, s.target, coalesce(p.generation, 0) generation,
         coalesce(p.baseline, s.baseline) as baseline, coalesce(p.speedup, 1.0) speedup,
         coalesce(p.lower, 1.0) as lower_bound, coalesce(p.upper, 1.0) as upper_bound,
-        p.rival as rival, p.rival_speedup rival_speedup
+        p.rival as rival, 1 / nullif(p.rival_speedup, 0) rival_speedup
     from (
         select task, target, baseline from seeds
         union select task, target, null from newest n where not exists (
