@@ -1,4 +1,4 @@
-"""The family that a new task starts with: SiLU is not in the catalogue, but a night can make it."""
+"""What a new task starts with: SiLU is not in the catalogue, but a night can make it."""
 
 import ctypes
 import subprocess
