@@ -240,6 +240,13 @@ def test_every_value_of_every_knob_changes_the_text_and_the_title(op: str) -> No
 
 
 @pytest.mark.parametrize("op", OPS)
+def test_the_page_names_every_knob(op: str) -> None:
+    page = (ROOT / "docs" / "families.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| {op} |"))
+    assert re.findall(r"`(\w+)`", row) == [knob.name for knob in find_families()[op].knobs]
+
+
+@pytest.mark.parametrize("op", OPS)
 def test_variants_are_right_on_ugly_shapes_and_values(op: str, tmp_path: Path) -> None:
     loaded = load_task(CATALOG / op)
     calls = [

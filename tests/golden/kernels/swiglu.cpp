@@ -48,9 +48,9 @@ inline int64_t until_line(const float* to, int64_t count) {
 // The larger, lane by lane; b where either is NaN.
 inline Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 
-// e^x within 1.3 ulp for every float, denormal results, infinities and NaN included.
-// x = n ln(2) + r with n whole and |r| <= ln(2) / 2 (Cody and Waite); e^r is a minimax polynomial of
-// degree 5; 2^n then scales it.
+// e^x within 1.3 ulp for every float; denormals, infinities and NaN included.
+// x = n ln(2) + r with n whole and |r| <= ln(2) / 2 (Cody and Waite); e^r is a minimax polynomial
+// of degree 5; 2^n then scales it.
 inline Vec exp(Vec x) {
   // Beyond these the result is 0 or infinity anyhow. NaN, the second operand, passes.
   x = max(splat(-104.0f), x);
