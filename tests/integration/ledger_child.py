@@ -12,6 +12,8 @@ from pathlib import Path
 from forge.errors import ForgeError
 from forge.lifecycle import CandidateState as S
 from ledger.owner import OwnerServer
+from ledger.reader import open_reader
+from ledger.store import Ledger
 from tests.integration.ledger_things import (
     COMMIT_0,
     NIGHT,
@@ -65,17 +67,32 @@ def hold(folder: Path) -> None:
         sys.stdin.read()
 
 
-def fill_disk(folder: Path) -> None:
-    """Write until no file may grow any more, and say what the error was."""
+def write(folder: Path) -> None:
+    """Write until the disk is full, and say what the error was."""
     ledger = open_ledger(folder)
-    largest = 2**20 + 2**19
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     number = 0
     try:
         while True:
             ledger.record_environment(f"env-{number}", {"text": "x" * 20_000})
             say(f"env-{number}")
             number += 1
+    except ForgeError as error:
+        say(f"{type(error).__name__}: {error}")
+
+
+def write_limited(folder: Path) -> None:
+    """Write until no file may grow any more, and say what the error was."""
+    open_ledger(folder).close()
+    largest = 2**20 + 2**19
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    write(folder)
+
+
+def read_only(folder: Path) -> None:
+    """Read a ledger, then try to own it, and say what came of both."""
+    say(f"read {len(open_reader(folder / 'ledger.duckdb').query('events'))}")
+    try:
+        open_ledger(folder)
     except ForgeError as error:
         say(f"{type(error).__name__}: {error}")
 
@@ -93,7 +110,8 @@ def fork(folder: Path) -> None:
     os.wait()
 
 
-def fill(ledger) -> None:
+def fill(ledger: Ledger) -> None:
+    """Give a ledger a night, two generations and a candidate."""
     ledger.open_night(NIGHT, {"minutes": 8})
     ledger.seed_recorded(SLOT, COMMIT_0, "d" * 64)
     first = sealed(ledger, "first", 1)
@@ -109,7 +127,9 @@ if __name__ == "__main__":
         "promote": promote,
         "own": own,
         "hold": hold,
-        "fill-disk": fill_disk,
+        "write": write,
+        "write-limited": write_limited,
+        "read-only": read_only,
         "fork": fork,
     }
     known[sys.argv[1]](Path(sys.argv[2]))

@@ -1,6 +1,8 @@
 """What can be wrong with the file, each said in one clear sentence."""
 
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -12,7 +14,7 @@ from ledger.journal import Journal
 from ledger.migrate import migrate, schema_version
 from ledger.reader import LedgerReader, open_reader
 from ledger.schema import MIGRATIONS, NEWEST
-from tests.integration.ledger_process import child, lines
+from tests.integration.ledger_process import ROOT, child, lines
 from tests.integration.ledger_things import NIGHT, SteppedClock, open_ledger
 
 
@@ -85,8 +87,8 @@ def test_a_home_that_cannot_be_made_is_said(tmp_path: Path) -> None:
         open_ledger(tmp_path / "file" / "home")
 
 
-def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
-    with child("fill-disk", tmp_path) as process:
+def test_a_file_that_may_not_grow_is_said_and_loses_nothing(tmp_path: Path) -> None:
+    with child("write-limited", tmp_path) as process:
         assert process.stdout is not None
         said = process.stdout.read().splitlines()
         assert process.wait() == 0
@@ -99,6 +101,25 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
         assert len(said) > 5
         ledger.record_fault(NIGHT, "there is space again")
         assert ledger.verify_chain() == []
+
+
+def test_a_full_and_a_read_only_disk_are_said_and_lose_nothing(tmp_path: Path) -> None:
+    module = f"{sys.executable} -m tests.integration.ledger_child"
+    script = (
+        f"mount -t tmpfs -o size=1600k none {tmp_path} || exit 77; {module} write {tmp_path}; "
+        f"mount -o remount,ro {tmp_path} && {module} read-only {tmp_path}"
+    )
+    ran = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script], cwd=ROOT, capture_output=True, text=True
+    )
+    if ran.returncode == 77 or "unshare" in ran.stderr:
+        pytest.skip("this user may not mount a small disk")
+    *acknowledged, full, read, owned = ran.stdout.splitlines()
+    assert len(acknowledged) > 5
+    assert full.startswith("UsageError: The disk of ")
+    assert read == f"read {len(acknowledged)}"
+    assert "cannot be written" in owned
+    assert "Read-only file system" in owned
 
 
 def test_only_its_user_may_read_a_ledger(tmp_path: Path) -> None:
