@@ -48,7 +48,7 @@ class ControlResult:
     highest: float
 
     @property
-    def is_met(self) -> bool:
+    def ok(self) -> bool:
         """Whether the control did what it must."""
         if self.must == "pass":
             return self.highest <= 1.0
@@ -56,11 +56,31 @@ class ControlResult:
             return self.lowest > 1.0
         return self.must == "any" or self.highest > 1.0
 
+    @property
+    def reason(self) -> str:
+        """What it did, what it must do, and what to change if it did not; one sentence."""
+        found = (
+            f"on {self.distribution} its largest error is {self.lowest:.3g} to "
+            f"{self.highest:.3g} times the allowed one over the workloads"
+        )
+        if self.ok:
+            return found
+        if self.must == "pass":
+            return (
+                f"{found} and must stay within it: terms(...) or numeric.c is too small, or the "
+                "distribution is not one that float32 survives"
+            )
+        where = "each workload" if self.must == "fail" else "some workload"
+        return (
+            f"{found} and must exceed it on {where}: terms(...) or numeric.c is too large, or "
+            "the outputs hardly depend on the inputs"
+        )
+
 
 def check_controls(loaded: LoadedTask, seed: int = 0) -> list[ControlResult]:
     """Run every control of a task on each of its legal distributions.
 
-    The task is sound when every result ``is_met``.
+    The task is sound when every result is ``ok``.
     """
     task, reference = loaded.task, load_reference(loaded.reference_source)
     tune = {workload.distribution for workload in task.workloads}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from random import Random
 from typing import TYPE_CHECKING, TypeVar
 
 from forge.tasks.model import Task, Workload
+from forge.types import content_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,13 +22,15 @@ _ROUND = 64
 def draw_holdouts(task: Task, secret: bytes, count: int) -> tuple[Workload, ...]:
     """Return ``count`` workloads within the task's holdout rules, the same for the same secret.
 
+    Fewer of them are the first of more.
     Every legal distribution comes before any comes twice, and so does every offset; shapes are
     odd, at an edge of their ranges (one row, one column), round, or anything, in turn.
     """
-    digest = hashlib.sha256(b"holdouts\0" + task.name.encode() + b"\0" + secret).digest()
-    random = Random(int.from_bytes(digest, "big"))  # noqa: S311 - the seed is the secret
-    distributions = _deal(task.holdouts.distributions, count, random)
-    offsets = _deal(task.holdouts.offsets, count, random)
+    distributions = _deal(
+        task.holdouts.distributions, count, _random(task, secret, "distributions")
+    )
+    offsets = _deal(task.holdouts.offsets, count, _random(task, secret, "offsets"))
+    random = _random(task, secret, "shapes")
     return tuple(
         Workload(
             axes=_axes(task, _KINDS[index % len(_KINDS)], random),
@@ -38,6 +40,12 @@ def draw_holdouts(task: Task, secret: bytes, count: int) -> tuple[Workload, ...]
         )
         for index in range(count)
     )
+
+
+def _random(task: Task, secret: bytes, purpose: str) -> Random:
+    """Return a stream of its own for each purpose, so that none shifts another."""
+    digest = content_digest(b"holdouts", task.name.encode(), purpose.encode(), secret)
+    return Random(int(digest, 16))  # noqa: S311 - the seed is the secret
 
 
 def _deal(options: Sequence[T], count: int, random: Random) -> list[T]:
@@ -69,24 +77,21 @@ def _within(
     """Shrink the largest axis, ``keep`` last, until the workload has few enough elements."""
     ranges = task.holdouts.ranges
     while True:
-        whole = task.resolve(axes | extra | _strides(task, axes, extra))
-        if task.elements(whole) <= task.holdouts.max_elements:
+        whole = task.with_strides(axes | extra)
+        if task.elements(task.resolve(whole)) <= task.holdouts.max_elements:
             return {axis: whole[axis] for axis in task.var_axes}
         room = [axis for axis in axes if axes[axis] > ranges[axis][0]]
         if room:
             largest = max(room, key=lambda axis: (axis != keep, axes[axis]))
-            axes[largest] = max(ranges[largest][0], (axes[largest] * 3 // 4) | (axes[largest] & 1))
+            axes[largest] = _smaller(axes[largest], ranges[largest][0])
         else:
             extra = {stride: ranges[stride][0] for stride in extra}
 
 
-def _strides(task: Task, axes: dict[str, int], extra: dict[str, int]) -> dict[str, int]:
-    """Return each row stride: its last dimension and what lies beyond."""
-    lasts = task.stride_axes
-    if not extra:
-        return {}
-    whole = task.resolve(axes | dict.fromkeys(extra, 2**31))
-    return {stride: whole[lasts[stride]] + beyond for stride, beyond in extra.items()}
+def _smaller(size: int, low: int) -> int:
+    """Return about three quarters of ``size``, less than it; odd for an odd one if it can."""
+    less = max(low, size * 3 // 4)
+    return less - 1 if size % 2 > less % 2 and less > low else less
 
 
 def _free(low: int, high: int, random: Random) -> int:

@@ -42,6 +42,7 @@ Names = Annotated[tuple[str, ...], Field(strict=False)]
 Range = Annotated[tuple[int, int], Field(strict=False)]
 Expression = Annotated[str, AfterValidator(_expression)]
 Distribution = Annotated[str, AfterValidator(_distribution)]
+_HUGE = 2**62
 # They would clash with the C++ or Python signature of ``launch``.
 _RESERVED = {"launch", "stream", "float", "int", "bool", "char", "double", "long", "auto", "new",
              "void", "const", "short", "static", "register", "union", "struct"}  # fmt: skip
@@ -230,6 +231,17 @@ class Task(Strict):
                 )
         return values
 
+    def with_strides(self, axes: Mapping[str, int]) -> dict[str, int]:
+        """Return the var axes with each row stride, given as what lies beyond a row, in full.
+
+        Raises:
+            ValueError: As ``resolve``.
+        """
+        strides = self.stride_axes
+        # A stride that no row can exceed, for nothing but a row's length depends on it.
+        whole = self.resolve({**axes, **dict.fromkeys(strides, _HUGE)})
+        return {**axes, **{name: whole[last] + axes[name] for name, last in strides.items()}}
+
     def shape(self, spec: TensorSpec, axes: Mapping[str, int]) -> tuple[int, ...]:
         """Return the sizes of ``spec`` at resolved ``axes``."""
         return tuple(axes[name] for name in spec.shape)
@@ -338,10 +350,8 @@ def _check_ranges(task: Task) -> None:
             where, f"ranges gives {list(task.var_axes)}, this one {list(rules.ranges)}"
         )
     lowest = {axis: low for axis, (low, _) in rules.ranges.items()}
-    for stride, last in task.stride_axes.items():
-        lowest[stride] += lowest.get(last, 0)
     try:
-        smallest = task.elements(task.resolve(lowest))
+        smallest = task.elements(task.resolve(task.with_strides(lowest)))
     except ValueError as error:
         raise TaskProblem(where, f"at the low ends, {error}") from error
     if smallest > rules.max_elements:
