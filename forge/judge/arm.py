@@ -274,6 +274,6 @@ def _reference(spec: ArmSpec, _native: Native, warm: Pair, timed: Pair) -> _Call
 
 
 def _copy_out(result: object, outputs: Sequence[torch.Tensor]) -> None:
-    returned: Sequence[Any] = result if isinstance(result, (tuple, list)) else (result,)  # pyright: ignore[reportUnknownVariableType]
+    returned: Any = result if isinstance(result, (tuple, list)) else (result,)  # pyright: ignore[reportUnknownVariableType]
     for value, output in zip(returned, outputs, strict=True):
         output.copy_(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from dataclasses import dataclass, field
@@ -15,11 +16,11 @@ from forge.judge.control import GO, STATE, ControlPage, Word
 from forge.judge.control import PAGE_BYTES as CONTROL_BYTES
 
 if TYPE_CHECKING:
+    from forge.judge.base import Built
     from forge.judge.bench import Bench
     from forge.judge.memory import MemoryFile
     from forge.judge.native.library import Native
     from forge.judge.processes import Process
-    from forge.judge.base import Built
 
 READY_S = 20
 COPY_S = 60
@@ -59,7 +60,7 @@ class Runnable:
         return cls(language=source.language, entry=text, library=kernel.library)
 
 
-class ArmEnded(Exception):  # noqa: N818  (data about a candidate on its way to a finding)
+class ArmEnded(Exception):
     """An arm did not do what it was asked to."""
 
     def __init__(self, check: str, reason: str) -> None:
@@ -154,10 +155,8 @@ class Arm:
         if self.is_dead:
             return
         self.is_dead = True
-        try:
+        with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.status = self.zygote.call("reap", pid=self.inner_pid)["status"]
         os.close(self.pidfd)
         self.control.close()

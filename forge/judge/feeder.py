@@ -45,7 +45,7 @@ class Feeder:
     def intact(self, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
         """Say whether the inputs of one call still hold, bit for bit, what was drawn."""
         layout = Layout.model_validate(message["layout"], strict=False)
-        call = message["call"]
+        call = int(message["call"])
         draw = self._pools[message["pool"]][call]
         with mapped(fds[0], layout, writable=False) as memory:
             same = all(

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from forge.host import Environment
     from forge.judge.evidence import Arm as Role
-    from forge.judge.evidence import Phase, WorkloadSpec
+    from forge.judge.evidence import Phase, Sample, WorkloadSpec
     from forge.tasks.load import LoadedTask
     from forge.teacher.base import Roof
     from forge.types import KernelSource, Speedup
@@ -81,15 +81,15 @@ class CpuJudge:
         self._library = library
         self._native = Native.load(library)
         os.sched_setaffinity(0, [self._cores.coordinator])
-        self._bench = Bench(Trio.start(library, self._cores), self._native, self._cores)
-        self._missing = tuple(self._bench.trio.zygote.hello["missing"])
+        self.bench = Bench(Trio.start(library, self._cores), self._native, self._cores)
+        self._missing = tuple(self.bench.trio.zygote.hello["missing"])
         if self._missing and not self._attended:
             self.__exit__(None, None, None)
             raise HarnessFault(
                 f"This host lacks the sandbox layers {list(self._missing)}; an unattended night "
                 "needs them all. `forge doctor` says what to do."
             )
-        self._builder = Builder(self._bench, self._cache, self._compiler, self._environment.id)
+        self._builder = Builder(self.bench, self._cache, self._compiler, self._environment.id)
         return self
 
     def __exit__(
@@ -99,8 +99,8 @@ class CpuJudge:
         trace: TracebackType | None,
     ) -> None:
         """End every process and give the pinned core back."""
-        self._bench.forget()
-        self._bench.trio.end()
+        self.bench.forget()
+        self.bench.trio.end()
         os.sched_setaffinity(0, self._before)
 
     def build(self, source: KernelSource) -> Built | Rejected:
@@ -213,7 +213,7 @@ class CpuJudge:
 
     def measure_roof(self) -> Roof:
         """Measure trusted copies, reads and multiply-adds on an arm's threads."""
-        self._bench.forget()
+        self.bench.forget()
         self._current = ""
         return self._yardsticks().roof()
 
@@ -223,7 +223,7 @@ class CpuJudge:
         return self._yardsticks().share(task, Runnable.of(kernel), roof)
 
     def _yardsticks(self) -> Yardsticks:
-        return Yardsticks(self._bench, self._library, self._cache, self._environment.id)
+        return Yardsticks(self.bench, self._library, self._cache, self._environment.id)
 
     def _decide(
         self,
@@ -268,7 +268,7 @@ class CpuJudge:
         """Run the candidate alone, untimed in effect; whether it was right."""
         kernel = Runnable.of(record.subject.candidate)
         return record.note(
-            self._bench.sample(record.subject.loaded, spec, pool, {"candidate": kernel})
+            self.bench.sample(record.subject.loaded, spec, pool, {"candidate": kernel})
         )
 
     def _round(self, record: Record, specs: Sequence[WorkloadSpec], *, kept: bool) -> bool:
@@ -281,10 +281,10 @@ class CpuJudge:
         }
         if subject.origin is not None:
             arms["origin"] = Runnable.of(subject.origin)
-        samples = []
+        samples: list[Sample] = []
         for spec in specs:
             pool = self._pools.take(spec) if kept else Pool.of(spec.id, seed, spec.calls)
-            turned = self._bench.sample(subject.loaded, spec, pool, arms)
+            turned = self.bench.sample(subject.loaded, spec, pool, arms)
             if not record.note(turned) or turned.sample is None:
                 return False
             samples.append(turned.sample)
@@ -300,17 +300,17 @@ class CpuJudge:
     def _take_up(self, task: LoadedTask) -> tuple[WorkloadSpec, ...]:
         """Turn to a task: memory and draws of the one before are given back."""
         if self._current != task.digest:
-            self._bench.forget()
+            self.bench.forget()
             self._pools.clear()
             self._current = task.digest
         return tune_specs(task)
 
     def _restart(self) -> None:
         """Begin again in cold processes."""
-        self._bench.forget()
+        self.bench.forget()
         self._pools.clear()
-        self._bench.trio.end()
-        self._bench.trio = Trio.start(self._library, self._cores)
+        self.bench.trio.end()
+        self.bench.trio = Trio.start(self._library, self._cores)
         self._current = ""
 
     def _record(

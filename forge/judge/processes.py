@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -82,10 +83,8 @@ class Process:
 
     def end(self) -> None:
         """End the process; it is killed if it does not go."""
-        try:
+        with contextlib.suppress(HarnessFault):
             self.channel.send({"op": "end"})
-        except HarnessFault:
-            pass
         self.channel.close()
         try:
             self.child.wait(_END_S)
@@ -112,7 +111,9 @@ def start(name: str, arguments: Sequence[str], threads: int, cores: Sequence[int
         "OPENBLAS_NUM_THREADS": "1",
         "PYTHONHASHSEED": "0",
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        **({"TORCHINDUCTOR_CACHE_DIR": arguments[1]} if name == "zygote" and arguments[1:] else {}),
+        **(
+            {"TORCHINDUCTOR_CACHE_DIR": arguments[1]} if name == "zygote" and arguments[1:] else {}
+        ),
     }
     command = [sys.executable, "-I", "-m", f"forge.judge.{name}", str(theirs.fileno()), *arguments]
     before = os.sched_getaffinity(0)

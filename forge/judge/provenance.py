@@ -28,7 +28,7 @@ class CallRecorder(TorchDispatchMode):
     """Notes the operators that run while it is active."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.called: set[str] = set()
 
     def __torch_dispatch__(

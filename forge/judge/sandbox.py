@@ -3,7 +3,7 @@
 Two stages. ``enter_zygote_walls`` runs once, in the zygote: a root file system that holds only
 what Python and a compiler need (read-only), no network, no IPC, a process namespace of its own.
 ``enter_arm_walls`` runs in each forked child, which is already process 1 of a namespace of its
-own: private /proc and scratch, no privileges, limits, filter. Killing a child kills all it started.
+own: private /proc and scratch, no privileges, limits, filter. Killing a child kills its children.
 """
 
 from __future__ import annotations

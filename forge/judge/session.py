@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Literal
 
 from forge.judge.bench import Pool, Turned
 from forge.judge.decisions import decide
-from forge.judge.evidence import Evidence, Finding, NumericError, Policy, Round, Sample
-from forge.judge.evidence import WorkloadSpec
+from forge.judge.evidence import (
+    Evidence,
+    Finding,
+    NumericError,
+    Policy,
+    Round,
+    Sample,
+    WorkloadSpec,
+)
 from forge.judge.layout import burst_calls, plan
 from forge.tasks.holdouts import draw_holdouts
 

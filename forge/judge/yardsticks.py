@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 RIVALS = {"eager": "reference", "torch.compile": "compiled"}
 _FOLDER = Path(__file__).with_name("roof")
 # Trusted ways over memory: the fastest of them is the roof.
-_YARDSTICKS = (("roof_copy", "forge_copy"), ("roof_copy", "forge_stream_copy"), ("roof_read", "forge_read"))
+_YARDSTICKS = (
+    ("roof_copy", "forge_copy"),
+    ("roof_copy", "forge_stream_copy"),
+    ("roof_read", "forge_read"),
+)
 _ROOF_ROUNDS = 5
 _RIVAL_ROUNDS = 3
 _SHARE_ROUNDS = 3
@@ -139,9 +143,7 @@ class Yardsticks:
 
 def heaviest(task: LoadedTask) -> WorkloadSpec:
     """Return the tune workload that moves the most bytes."""
-    return max(
-        tune_specs(task), key=lambda s: task.task.bytes_moved(task.task.resolve(s.axes))
-    )
+    return max(tune_specs(task), key=lambda s: task.task.bytes_moved(task.task.resolve(s.axes)))
 
 
 def roof_ns(task: LoadedTask, spec: WorkloadSpec, roof: Roof) -> float:

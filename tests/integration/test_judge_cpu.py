@@ -162,12 +162,12 @@ def test_a_hung_kernel_is_killed(court, monkeypatch):
 
 
 def test_nothing_is_left_behind(court):
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     children = _descendants()
     for text in (HONEST, HEAD + " { *(volatile int*)8 = 1; }", "void start() {}"):
         court.screen(cpp(text))
     assert _descendants() == children
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def _descendants():
