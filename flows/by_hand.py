@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from baselines.store import BaselineStore
 from flows import wiring
@@ -12,9 +11,9 @@ from flows.standing import reference_source
 from flows.workspace import hold_lock, make_workspace
 from forge.errors import HarnessFault, UsageError
 from forge.host import probe_environment, require_compiler, resolve_target, wall_clock
-from forge.judge.decisions import summarise
+from forge.report.judgement import judge_report, unmeasured_report
 from forge.types import Slot
-from forge.verdict import Accepted, Inconclusive, Rejected
+from forge.verdict import Inconclusive, Rejected
 from ledger.blobs import BlobStore
 
 if TYPE_CHECKING:
@@ -22,18 +21,17 @@ if TYPE_CHECKING:
 
     from forge.config import Config, Workspace
     from forge.judge.base import Judge, Judged
-    from forge.judge.evidence import Evidence
+    from forge.report.shapes import JudgeReport
     from forge.tasks.load import LoadedTask
     from forge.types import KernelSource
-    from forge.verdict import Verdict
 
 TRIES = 3
 
 
 def judge_by_hand(
     config: Config, task_name: str, source: KernelSource, against: int | None
-) -> dict[str, Any]:
-    """Judge ``source`` and return the report of ``forge judge --json``.
+) -> JudgeReport:
+    """Judge ``source``.
 
     Args:
         config: The settings.
@@ -75,58 +73,12 @@ def opponent(paths: Workspace, slot: Slot, task: LoadedTask, against: int | None
     return store.at_generation(slot, against).source
 
 
-def report_of(verdict: Verdict, evidence: Evidence | None, digest: str) -> dict[str, Any]:
-    """Return the shape of ``forge judge --json``; what was never measured is ``None``."""
-    word, check, reason = _words(verdict)
-    summary = None
-    if evidence is not None and not evidence.findings:
-        summary = summarise(evidence)
-    over = summary.over_baseline if summary else None
-    axes = {spec.id: spec.axes for spec in evidence.workloads} if evidence else {}
-    return {
-        "verdict": word,
-        "check": check,
-        "reason": reason,
-        "speedup": None
-        if over is None
-        else {"point": over.point, "lower": over.lower, "upper": over.upper},
-        "workloads": [
-            {
-                "axes": axes[row.id],
-                "ratio": row.ratio,
-                "lower": row.lower,
-                "upper": row.upper,
-                "max_error": _finite(row.max_error),
-                "allowed_error": _finite(row.allowed_error),
-            }
-            for row in (summary.workloads if summary else ())
-        ],
-        "holdouts": evidence.holdouts if evidence else "not-run",
-        "evidence": digest,
-    }
-
-
-def report_text(report: dict[str, Any]) -> str:
-    """Return the report for a person: the verdict first, then a line for each workload."""
-    reason = f": {report['reason']}" if report["reason"] else ""
-    check = f" by {report['check']}" if report["check"] else ""
-    lines = [f"{report['verdict']}{check}{reason}"]
-    if report["speedup"]:
-        over = report["speedup"]
-        lines.append(f"{over['point']:.3f}x over it [{over['lower']:.3f}, {over['upper']:.3f}]")
-    for row in report["workloads"]:
-        if row["ratio"] is not None:
-            axes = " ".join(f"{name}={size}" for name, size in row["axes"].items())
-            lines.append(f"  {axes}: {row['ratio']:.3f}x")
-    return "\n".join(lines)
-
-
 def _judged(
     judge: Judge, task: LoadedTask, source: KernelSource, baseline: KernelSource, blobs: BlobStore
-) -> dict[str, Any]:
+) -> JudgeReport:
     built = judge.build(source)
     if isinstance(built, Rejected):
-        return report_of(built, None, "")
+        return unmeasured_report(built)
     opposite = judge.build(baseline)
     if isinstance(opposite, Rejected):
         raise HarnessFault(f"The baseline does not build on this machine: {opposite.reason}")
@@ -140,9 +92,9 @@ def _judged(
     try:
         judged = _trying(measure)
     except HarnessFault as fault:
-        return report_of(Inconclusive(reason=f"faults: {fault}"), None, "")
+        return unmeasured_report(Inconclusive(reason=f"faults: {fault}"))
     digest, _ = blobs.write(judged.evidence)
-    return report_of(judged.verdict, judged.evidence, digest)
+    return judge_report(judged.evidence, judged.verdict, digest)
 
 
 def _trying(measure: Callable[[], Judged]) -> Judged:
@@ -153,18 +105,3 @@ def _trying(measure: Callable[[], Judged]) -> Judged:
             if not left:
                 raise
     raise AssertionError("unreachable: the last try returns or raises")
-
-
-def _words(verdict: Verdict) -> tuple[str, str, str]:
-    match verdict:
-        case Accepted():
-            return "accepted", "", ""
-        case Rejected(check=check, reason=reason):
-            return "rejected", check, reason
-        case Inconclusive(reason=reason):
-            return "inconclusive", "", reason
-
-
-def _finite(value: float | None) -> float | None:
-    """Return ``value`` where JSON has a word for it."""
-    return value if value is not None and math.isfinite(value) else None

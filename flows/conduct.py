@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from forge.config import Config
     from forge.host import Environment
     from forge.judge.base import Judge
+    from forge.report.shapes import NightReport
     from forge.tasks.load import LoadedTask
 
 # How one round is run: directly, or as a Prefect task run around the same function.
@@ -129,7 +130,7 @@ def open_night(
             raise
 
 
-def conduct(night: OpenNight, take: TakeTurn = improve) -> dict[str, Any]:
+def conduct(night: OpenNight, take: TakeTurn = improve) -> NightReport:
     """Work on the slots until the time is used up, nothing is left to try, or somebody stops it.
 
     Args:
@@ -155,7 +156,7 @@ def conduct(night: OpenNight, take: TakeTurn = improve) -> dict[str, Any]:
     parts.budget.settle_rest()
     status = "stopped" if parts.stop.is_requested else "done"
     report = night_report(night, standings)
-    parts.ledger.close_night(parts.night, status, report)
+    parts.ledger.close_night(parts.night, status, report.model_dump(mode="json"))
     return report
 
 

@@ -15,23 +15,21 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from forge.students.base import Brief, Trial
-
 from flows.sealing import confirm_and_seal, reconfirm_and_seal
 from flows.standing import log_over_baseline, prepare
 from forge.errors import HarnessFault, StaleState
 from forge.lifecycle import CandidateState as S
+from forge.students.base import Brief, Trial
 from forge.types import Candidate, CandidateId, content_digest
 from forge.verdict import Inconclusive, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from forge.students.base import Proposal
-
     from flows.parts import Parts
     from flows.standing import Standing, Subject
     from forge.judge.base import Built
+    from forge.students.base import Proposal
 
 _log = logging.getLogger(__name__)
 

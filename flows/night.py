@@ -14,6 +14,7 @@ from flows.steps import take_turn
 from flows.workspace import open_workspace
 from forge.config import load_config
 from forge.host import wall_clock
+from forge.report.shapes import NightReport
 
 if TYPE_CHECKING:
     from flows.conduct import OpenNight
@@ -41,14 +42,14 @@ def night(
         wiring.judge_for(config.workspace, plan.environment) as judge,
         open_night(plan, workspace, judge, watcher) as opened,
     ):
-        return conduct(opened, take_turn)
+        return conduct(opened, take_turn).model_dump(mode="json")
 
 
-def run_as_flow(opened: OpenNight) -> dict[str, Any]:
+def run_as_flow(opened: OpenNight) -> NightReport:
     """Run a night that is open already as a flow run of this process."""
 
     @flow(name="night", flow_run_name=opened.parts.night, **_OPTIONS)
-    def one_night(*, minutes: float, tasks: list[str], target: str) -> dict[str, Any]:
+    def one_night(*, minutes: float, tasks: list[str], target: str) -> NightReport:
         """See ``flows.conduct.conduct``; the parameters are what a person sees in the UI."""
         del minutes, tasks, target
         return conduct(opened, take_turn)

@@ -1,8 +1,9 @@
 """A judge and a student that are deterministic and take no time; everything else is real.
 
 A kernel says how it fares in its own text: ``ns=700`` is its time of a call (a reference takes
-1000), ``rot=2`` multiplies that from the second phase on (a win that does not reproduce), ``bad=builds`` or ``bad=wrong-values`` names the check it fails, ``faults=3``
-how often measuring it faults first.
+1000), ``rot=2`` multiplies that in the reconfirmation (a win that does not reproduce),
+``bad=builds`` or ``bad=wrong-values`` names the check it fails, ``faults=3`` how often measuring
+it faults first.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ class FakeJudge:
     def screen(self, task, candidate, baseline, *, noise, rounds=2):
         return _judged(self._evidence("screen", task, (candidate, baseline), rounds, noise))
 
-    def confirm(self, task, candidate, baseline, *, noise, alpha, secret, deadline, on_round):
+    def confirm(  # noqa: PLR0913
+        self, task, candidate, baseline, *, noise, alpha, secret, deadline, on_round
+    ):
         assert len(secret) == 32
         policy = Policy(alpha=alpha)
         for rounds in range(2, 61):
@@ -90,7 +93,7 @@ class FakeJudge:
                 break
         return judged
 
-    def reconfirm(self, task, candidate, baseline, origin, *, noise, secret, rounds=8):
+    def reconfirm(self, task, candidate, baseline, origin, *, noise, secret, rounds=8):  # noqa: PLR0913
         arms = (candidate, baseline, origin)
         return _judged(self._evidence("reconfirm", task, arms, rounds, noise))
 
@@ -115,7 +118,7 @@ class FakeJudge:
     def _evidence(self, phase, task, arms, rounds, noise, policy=None):
         candidate, baseline, *origin = arms
         source = candidate.source
-        if phase == "confirm" and rounds == 2 or phase != "confirm":
+        if phase != "confirm" or rounds == 2:
             self.calls.append((phase, source.digest))
             if self.on_phase is not None:
                 self.on_phase(phase, source)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.output import Json, config_of, emit, emit_json
+from flows.cli.output import Json, config_of, emit
 from forge.errors import UsageError
 from forge.types import KernelSource
 
@@ -36,15 +36,16 @@ def judge(
 
     Exits with 0 when it is accepted, 3 when it is rejected, 4 when nothing can be said.
     """
-    from flows.by_hand import judge_by_hand, report_text
+    from flows.by_hand import judge_by_hand
+    from forge.report.judgement import judge_text
 
     source = read_kernel(file)
     report = judge_by_hand(config_of(target=target), task, source, against)
     if as_json:
-        emit_json(report)
+        emit(report.model_dump_json(indent=2))
     else:
-        emit(report_text(report))
-    raise typer.Exit(EXIT_CODES[report["verdict"]])
+        emit(judge_text(report))
+    raise typer.Exit(EXIT_CODES[report.verdict])
 
 
 def read_kernel(file: Path) -> KernelSource:

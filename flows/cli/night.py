@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.output import Json, config_of, emit, emit_json, say
+from flows.cli.output import Json, config_of, emit, say
 
 INTERRUPTED = 130
 
@@ -41,9 +41,9 @@ def night(
     from flows.conduct import open_night, plan_night
     from flows.display import watcher_for_stderr
     from flows.prefect_home import local_prefect
-    from flows.summary import report_text
     from flows.workspace import open_workspace
     from forge.host import wall_clock
+    from forge.report.slots import night_text
 
     plan = plan_night(
         config_of(
@@ -74,7 +74,7 @@ def night(
         say("Ended at once; the next night repairs what this one left, and loses nothing sealed.")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
-        emit_json(report)
+        emit(report.model_dump_json(indent=2))
         return
-    emit(report_text(report))
+    emit(night_text(report))
     say(f"Read what was sealed: git -C {paths.baselines_git} log -p")

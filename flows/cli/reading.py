@@ -4,61 +4,67 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.output import Json, config_of, emit, emit_json, say, table
-from forge.errors import UsageError
+from flows.cli.output import Json, config_of, emit, emit_json, say
+from forge.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from forge.config import Workspace
+    from forge.judge.evidence import Evidence
 
 SlotText = Annotated[
     str | None, typer.Argument(metavar="[SLOT]", help="A slot as task/target; all if none.")
 ]
 Id = Annotated[
-    str, typer.Argument(metavar="ID", help="A candidate, a promotion, a commit or a night.")
+    str,
+    typer.Argument(
+        metavar="ID", help="A candidate, a promotion, a commit, a night, or task/target@gN."
+    ),
 ]
 
 
 def status(*, as_json: Json = False) -> None:
     """Show every slot: its generation, its speedup over generation 0, its rival, its roof."""
-    from flows.summary import standing_rows
+    from forge.report.shapes import SlotRow
+    from forge.report.slots import status_text
 
-    rows = _query(config_of().workspace, "status")
+    paths = config_of().workspace
+    rows = [SlotRow.standing(row) for row in _query(paths, "status")]
+    _say_if_new(paths)
     if as_json:
-        emit_json(standing_rows(rows))
-        return
-    columns = ("task", "target", "generation", "speedup", "lower", "upper", "rival")
-    emit(table(rows, (*columns, "rival_speedup", "roof_share")))
+        emit_json([row.model_dump(mode="json") for row in rows])
+    else:
+        emit(status_text(rows))
 
 
 def history(slot: SlotText = None, *, as_json: Json = False) -> None:
     """Show the lineage of a slot, oldest generation first."""
-    from forge.host import parse_slot, probe_environment
+    from forge.report.shapes import HISTORY
+    from forge.report.slots import history_text
 
     paths = config_of().workspace
-    if slot is None:
-        slots = [f"{row['task']}/{row['target']}" for row in _query(paths, "status")]
-    else:
-        slots = [str(parse_slot(slot, probe_environment(), _targets(paths)))]
-    lineages = {name: _query(paths, "history", slot=name) for name in slots}
-    if as_json:
-        emit_json(lineages[slots[0]] if slot is not None else lineages)
+    known = [f"{row['task']}/{row['target']}" for row in _query(paths, "status")]
+    slots = known if slot is None else [_slot(slot, known)]
+    _say_if_new(paths)
+    lineages = {
+        name: HISTORY.validate_python(tuple(_query(paths, "history", slot=name))) for name in slots
+    }
+    if not as_json:
+        emit("\n\n".join(history_text(name, rows) for name, rows in lineages.items()))
         return
-    columns = ("generation", "commit", "candidate", "speedup", "lower", "student", "at")
-    for name, rows in lineages.items():
-        emit(name)
-        short = [{**row, "commit": str(row["commit"])[:12]} for row in rows]
-        emit(table(short, columns))
+    found = {name: HISTORY.dump_python(rows, mode="json") for name, rows in lineages.items()}
+    emit_json(found if slot is None else found[slots[0]])
 
 
 def show(id_: Id, *, as_json: Json = False) -> None:
     """Show one candidate, generation or night with its evidence."""
+    from forge.report.show import show_text
+
     paths = config_of().workspace
     if not paths.ledger_db.exists():
         raise UsageError(f"No night has run in {paths.home} yet; forge night runs one.")
@@ -66,36 +72,38 @@ def show(id_: Id, *, as_json: Json = False) -> None:
     if as_json:
         emit_json(found)
     else:
-        emit(record_text(found))
+        emit(show_text(found, _evidence_of(paths, found)))
 
 
-def record_text(record: Mapping[str, Any], indent: str = "") -> str:
-    """Return a record for a person: a line for each value, tables for lists, files in full."""
-    lines: list[str] = []
-    for key, value in record.items():
-        match value:
-            case {} if value:
-                lines += [f"{indent}{key}:", record_text(value, f"{indent}  ")]
-            case [{}, *_]:
-                rows = table(value, list(value[0]))
-                lines += [f"{indent}{key}:", textwrap.indent(rows, f"{indent}  ")]
-            case str() if "\n" in value:
-                lines += [f"{indent}{key}:", textwrap.indent(value, f"{indent}  | ")]
-            case None | "" | [] | {}:
-                continue
-            case _:
-                lines.append(f"{indent}{key}: {value}")
-    return "\n".join(lines)
+def _slot(text: str, known: list[str]) -> str:
+    from forge.host import parse_slot, probe_environment
+
+    targets = {name.partition("/")[2] for name in known}
+    return str(parse_slot(text, probe_environment(), targets))
 
 
 def _query(paths: Workspace, name: str, **params: str) -> Any:  # noqa: ANN401 - as its name says
     from ledger.reader import open_reader
 
     if not paths.ledger_db.exists():
-        say(f"No night has run in {paths.home} yet; forge night runs one.")
         return []
     return open_reader(paths.ledger_db).query(name, **params)
 
 
-def _targets(paths: Workspace) -> set[str]:
-    return {str(row["target"]) for row in _query(paths, "status")}
+def _say_if_new(paths: Workspace) -> None:
+    if not paths.ledger_db.exists():
+        say(f"No night has run in {paths.home} yet; forge night runs one.")
+
+
+def _evidence_of(paths: Workspace, found: Mapping[str, Any]) -> dict[str, Evidence]:
+    """Return the evidence that a shown record names, as far as it is still kept."""
+    from ledger.blobs import BlobStore
+
+    blobs, kept = BlobStore(paths.evidence_dir), dict[str, "Evidence"]()
+    candidate = found if found["what"] == "candidate" else found.get("candidate")
+    for phase in candidate["phases"] if candidate else ():
+        try:
+            kept[phase["evidence"]] = blobs.read(phase["evidence"])
+        except HarnessFault as fault:
+            say(f"Evidence {phase['evidence']} is not shown: {fault}")
+    return kept

@@ -1,11 +1,8 @@
 """Nights of a fake judge and student on real git and a real ledger."""
 
 import contextlib
-import time
 from datetime import UTC, datetime
 from pathlib import Path
-
-from tests.fakes import FakeJudge, FakeStudent
 
 from flows import conduct, wiring
 from flows.improve import improve
@@ -14,6 +11,7 @@ from forge.config import load_config
 from forge.host import Environment
 from forge.tasks.load import load_task
 from forge.types import Slot
+from tests.fakes import FakeJudge, FakeStudent
 
 CATALOG = Path(__file__).parents[2] / "baselines" / "catalog"
 ENVIRONMENT = Environment.identified(
@@ -83,7 +81,7 @@ def opened_night(home, menu, judge=None, watcher=None, **plan):
 
 
 def run_night(home, menu, judge=None, take=improve, **plan):
-    """Run a whole night; return its report."""
+    """Run a whole night; return its report as JSON."""
     plan.setdefault("student", "fake")
     with opened_night(home, menu, judge, **plan) as (night, _):
-        return conduct.conduct(night, take)
+        return conduct.conduct(night, take).model_dump(mode="json")

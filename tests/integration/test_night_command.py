@@ -132,5 +132,6 @@ def test_what_a_person_can_read_afterwards(home):
         "at",
     ]
     shown = forge(home, "show", lineage[1]["candidate"])
-    assert "ns=500" in shown.stdout
+    assert "ns 500" in shown.stdout
+    assert "confirm: accepted" in shown.stdout
     assert "softmax" in forge(home, "history").stdout

@@ -110,7 +110,7 @@ def test_a_failure_is_a_verdict_with_its_check(tmp_path, check):
 
 def test_a_win_that_does_not_reproduce_is_not_sealed(tmp_path):
     with opened_night(tmp_path, [{"ns": 700, "rot": 2}], student="fake") as (night, workspace):
-        report = conduct.conduct(night)
+        report = conduct.conduct(night).model_dump(mode="json")
         (candidate,) = workspace.ledger.candidates(slot_of("softmax"), S.REJECTED)
         assert workspace.ledger.query("show", id=candidate.id)["check"] == "not-reproduced"
     assert report["slots"][0]["generation_after"] == 0
@@ -174,7 +174,7 @@ def test_what_waits_is_confirmed_first_by_the_next_night(tmp_path):
     judge = FakeJudge("fake-env")
     with opened_night(tmp_path, [FAST, FASTER], judge, student="fake") as (night, workspace):
         judge.on_phase = lambda phase, _: phase == "screen" and night.parts.stop.request()
-        report = conduct.conduct(night)
+        report = conduct.conduct(night).model_dump(mode="json")
         found = states(workspace, slot_of("softmax"))
     assert found == {"ns 700": S.WAITING, "ns 500": S.PROPOSED}
     assert report["candidates"]["waiting"] == 1
@@ -222,7 +222,7 @@ def test_what_was_written_against_an_older_baseline_is_superseded(tmp_path):
     )
     with opened_night(tmp_path, [], student="fake") as (night, workspace):
         workspace.ledger.record_candidate(old, night.parts.night)
-        report = conduct.conduct(night)
+        report = conduct.conduct(night).model_dump(mode="json")
         assert workspace.ledger.state(old.id) == S.SUPERSEDED
     assert report["slots"][0]["generation_after"] == 0
 
@@ -232,7 +232,7 @@ def test_a_stop_closes_the_night_and_keeps_what_was_sealed(tmp_path):
     tasks = ("softmax", "rmsnorm")
     with opened_night(tmp_path, [FAST], judge, student="fake", tasks=tasks) as (night, workspace):
         judge.on_phase = lambda phase, _: phase == "reconfirm" and night.parts.stop.request()
-        report = conduct.conduct(night)
+        report = conduct.conduct(night).model_dump(mode="json")
         row = workspace.ledger.query("night", night_id=night.parts.night)
     assert [slot["generation_after"] for slot in report["slots"]] == [1, 0]
     assert row["status"] == "stopped"
@@ -284,13 +284,13 @@ def test_a_night_without_time_proposes_nothing(tmp_path):
         night,
         _,
     ):
-        report = conduct.conduct(night)
+        report = conduct.conduct(night).model_dump(mode="json")
     assert report["candidates"]["proposed"] == 0
 
 
 def test_time_is_reserved_and_charged(tmp_path):
     with opened_night(tmp_path, [FAST], student="fake") as (night, workspace):
-        report = conduct.conduct(night)
+        report = conduct.conduct(night).model_dump(mode="json")
         assert workspace.ledger.open_reservations(night.parts.night) == []
     assert 0 < report["spent"]["wall_s"] < 60
 
@@ -299,10 +299,11 @@ def test_the_same_text_from_other_knobs_is_not_judged_twice(tmp_path):
     class Twins(FakeStudent):
         def propose(self, brief, limit):
             found = super().propose(brief, limit)
-            return [p for p in found] + [
+            twins = [
                 p.__class__(source=p.source, title=p.title, family="twin", knobs={"inert": 1})
                 for p in found
             ]
+            return [*found, *twins]
 
     report = run_night(tmp_path, Twins([SLOW]))
     assert report["candidates"]["proposed"] == 1
@@ -330,6 +331,6 @@ def test_a_task_that_changed_is_left_alone(tmp_path):
             ),
             started=night.started,
         )
-        report = conduct.conduct(other)
+        report = conduct.conduct(other).model_dump(mode="json")
     assert report["candidates"]["proposed"] == 0
     assert any("left alone" in line for line in watcher.lines)
