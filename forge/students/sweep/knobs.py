@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import jinja2
@@ -22,6 +23,8 @@ from forge.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from jinja2.environment import TemplateExpression
 
 KnobValue = StrictInt | StrictStr | StrictBool
 Theme = Literal[
@@ -114,9 +117,7 @@ class Family(BaseModel):
         """
         chosen = {knob.name: knobs[knob.name] for knob in self.knobs}
         for knob in self.knobs:
-            if knob.applies and not _EXPRESSIONS.compile_expression(
-                knob.applies, undefined_to_none=False
-            )(**chosen):
+            if knob.applies and not _compiled(knob.applies)(**chosen):
                 chosen[knob.name] = knob.default if knob.otherwise is None else knob.otherwise
         return chosen
 
@@ -165,6 +166,11 @@ def load_family(path: Path) -> Family:
         return Family.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (tomllib.TOMLDecodeError, ValueError) as error:
         raise UsageError(f"{path} is not a family of kernels: {error}") from error
+
+
+@cache
+def _compiled(expression: str) -> TemplateExpression:
+    return _EXPRESSIONS.compile_expression(expression, undefined_to_none=False)
 
 
 def _on(knob: KnobSpec, target: str, threads: int) -> KnobSpec:
