@@ -186,7 +186,7 @@ VALUES = st.floats(-(2.0**127), 2.0**127, width=32)
 
 
 @given(VALUES, st.sampled_from([-9, -2, -1, 0, 1, 2, 9]), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_two_ulp_are_always_allowed_and_never_nan_for_a_number(value: float, ulps: int, nan: bool):
     task = TASKS["rope"].task
     axes = task.resolve({"tokens": 1, "heads": 1, "pairs": 1})
@@ -199,7 +199,7 @@ def test_two_ulp_are_always_allowed_and_never_nan_for_a_number(value: float, ulp
     if nan or bool(got.isinf()):
         assert not found.is_within
     else:
-        # 2 eps |value| is 2 to 4 ulp of it; nine steps are at least 4.5, also below a power of two.
+        # 2 eps |value| is 2 to 4 ulp of it; nine steps are at least 4.5, even down a binade.
         assert found.is_within == (abs(ulps) <= 2)
 
 

@@ -59,7 +59,7 @@ def spans(low: int, high: int) -> st.SearchStrategy[tuple[int, int]]:
     return pair.map(lambda ends: (min(ends), max(ends)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(SECRETS, spans(1, 900), spans(1, 2000), st.floats(0, 1), st.integers(1, 12))
 def test_every_holdout_obeys_the_rules(
     secret: bytes, rows: tuple[int, int], half: tuple[int, int], room: float, count: int
@@ -83,6 +83,7 @@ def test_every_holdout_obeys_the_rules(
 TASK = thing((1, 700), (1, 2500), 1_000_000)
 
 
+@settings(deadline=None)
 @given(SECRETS, SECRETS)
 def test_the_secret_and_nothing_else_decides(one: bytes, other: bytes):
     assert draw_holdouts(TASK, one, 6) == draw_holdouts(TASK, one, 6)
@@ -91,6 +92,7 @@ def test_the_secret_and_nothing_else_decides(one: bytes, other: bytes):
         assert draw_holdouts(TASK, one, 6) != draw_holdouts(TASK, other, 6)
 
 
+@settings(deadline=None)
 @given(SECRETS)
 def test_every_distribution_and_offset_comes_before_any_comes_twice(secret: bytes):
     drawn = draw_holdouts(TASK, secret, 8)
@@ -99,6 +101,7 @@ def test_every_distribution_and_offset_comes_before_any_comes_twice(secret: byte
     assert {workload.offset for workload in drawn[:3]} == {0, 1, 3}
 
 
+@settings(deadline=None)
 @given(SECRETS)
 def test_the_first_is_odd_and_the_second_lies_at_an_edge(secret: bytes):
     first, second = draw_holdouts(TASK, secret, 2)
