@@ -106,7 +106,6 @@ def _round(parts: Parts, standing: Standing, until: float, report: RoundReport) 
     if not opened.waiting and not _is_late(parts, until):
         fresh = propose(parts, standing, subject)
         report.proposed = len(fresh)
-        standing.is_exhausted = not (fresh or opened.proposed)
     report.screened = screen_all(parts, standing, subject, [*opened.proposed, *fresh], until)
     report.sealed = confirm_best(parts, standing, subject)
 
@@ -140,8 +139,10 @@ def propose(parts: Parts, standing: Standing, subject: Subject) -> list[Candidat
         ],
         seed=parts.settings.seed,
     )
+    proposals = parts.student.propose(brief, parts.settings.proposals)
+    standing.is_exhausted = not proposals
     fresh: list[Candidate] = []
-    for proposal in parts.student.propose(brief, parts.settings.proposals):
+    for proposal in proposals:
         candidate = _candidate(parts, standing, subject, proposal)
         if parts.ledger.known_digest(standing.slot, proposal.source.digest):
             _record_twin(parts, standing, candidate)

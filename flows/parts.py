@@ -13,14 +13,13 @@ from forge.errors import HarnessFault
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from forge.students.base import Student
-
     from baselines.store import BaselineStore
     from flows.standing import Standing
     from flows.stop import Stop
     from forge.config import Settings
     from forge.host import Environment
     from forge.judge.base import Judge
+    from forge.students.base import Student
     from forge.teacher.base import Teacher
     from forge.types import Slot
     from ledger.store import Ledger

@@ -12,11 +12,10 @@ from forge.tasks.load import find_tasks
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from forge.students.base import Student
-
     from forge.config import Workspace
     from forge.host import Environment
     from forge.judge.base import Judge
+    from forge.students.base import Student
     from forge.tasks.load import LoadedTask
     from forge.teacher.base import Teacher
 

@@ -43,8 +43,6 @@ class Settings(BaseModel):
     """Candidates that a student is asked for in one round."""
     drain_s: float = Field(default=20.0, ge=0)
     """Seconds at the end of a night that are kept for finishing what was started."""
-    may_lack: tuple[str, ...] = Field(default=(), strict=False)
-    """Sandbox layers that an unattended night may do without on this host."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,8 @@
 """The real ``forge`` command with a fake judge and student: ``python -m`` with its arguments.
 
 ``FORGE_FAKE_MENU`` is the student's menu as JSON; with ``FORGE_FAKE_SIGNAL`` the process sends
-itself that signal when the judge begins that phase, ``"confirm=SIGINT"``.
+itself that signal when the judge begins that phase, ``"confirm=SIGINT"``; named twice with a
+comma it is sent twice.
 """
 
 import json
@@ -20,7 +21,8 @@ def make_judge(paths, environment):
     def on_phase(now, _source):
         if now == phase and not sent:
             sent.append(now)
-            os.kill(os.getpid(), getattr(signal, name))
+            for one in name.split(","):
+                os.kill(os.getpid(), getattr(signal, one))
 
     return FakeJudge(environment.id, on_phase)
 

@@ -85,6 +85,16 @@ def test_ctrl_c_ends_a_night_and_keeps_what_was_sealed(home):
     assert json.loads(shown.stdout)["status"] == "stopped"
 
 
+def test_a_second_ctrl_c_ends_it_at_once(home):
+    ran = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU, FORGE_FAKE_SIGNAL="confirm=SIGINT,SIGINT")
+    assert ran.returncode == 130, ran.stderr
+    assert ran.stdout == ""
+    assert "Ended at once" in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert servers_of(home) == []
+    assert forge(home, "audit").returncode == 0
+
+
 def test_kill_9_is_repaired_by_the_next_night(home):
     ran = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU, FORGE_FAKE_SIGNAL="reconfirm=SIGKILL")
     assert ran.returncode == -signal.SIGKILL
