@@ -19,7 +19,7 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 # Long enough for generation 0, a first round and a clean end of each of the two nights.
-MINUTES_HERE = "0.5"
+MINUTES_HERE = "1"
 LONGEST_S = 240
 
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
