@@ -84,6 +84,7 @@ def improve(parts: Parts, standing: Standing, until: float) -> RoundReport:
     try:
         _round(parts, standing, until, report)
     except HarnessFault as fault:
+        parts.record_fault(standing.slot, standing.doing or "round", fault)
         standing.trouble = str(fault)
         report.said = f"left alone tonight: {fault}"
     except StaleState as stale:
@@ -139,7 +140,7 @@ def propose(parts: Parts, standing: Standing, subject: Subject) -> list[Candidat
         ],
         seed=parts.settings.seed,
     )
-    proposals = parts.student.propose(brief, parts.settings.proposals)
+    proposals = _proposals(parts, brief)
     standing.is_exhausted = not proposals
     fresh: list[Candidate] = []
     for proposal in proposals:
@@ -150,6 +151,15 @@ def propose(parts: Parts, standing: Standing, subject: Subject) -> list[Candidat
         parts.ledger.record_candidate(candidate, parts.night)
         fresh.append(candidate)
     return fresh
+
+
+def _proposals(parts: Parts, brief: Brief) -> Sequence[Proposal]:
+    try:
+        return parts.student.propose(brief, parts.settings.proposals)
+    # A student is a plug-in that reads what models and files say: whatever it raises ends its
+    # turn at this slot, and not the night of all the others.
+    except Exception as error:
+        raise HarnessFault(f"The student {parts.student.name} failed: {error!r}") from error
 
 
 def screen_all(
@@ -198,6 +208,7 @@ def screen(
             )
             charge.device_s = judged.evidence.device_s
     except HarnessFault as fault:
+        parts.record_fault(standing.slot, "screen", fault)
         parts.ledger.advance(candidate.id, S.PROPOSED, S.INCONCLUSIVE, f"faults: {fault}")
         _record_trial(parts, standing, candidate, None)
         return

@@ -149,18 +149,18 @@ class Parts:
         return self.stop.is_requested or self.budget.is_draining
 
     def trying(self, slot: Slot, what: str, call: Callable[[], Made]) -> Made:
-        """Return what ``call`` returns, trying again after a fault; each fault is recorded.
+        """Return what ``call`` returns, trying again after a fault, which is recorded.
 
         Raises:
-            HarnessFault: It failed ``TRIES`` times.
+            HarnessFault: It failed ``TRIES`` times; the last one is the caller's to record.
         """
         for left in reversed(range(TRIES)):
             try:
                 return call()
             except HarnessFault as fault:
-                self.record_fault(slot, what, fault)
                 if not left or self.is_over:
                     raise
+                self.record_fault(slot, what, fault)
         raise AssertionError("unreachable: the last try returns or raises")
 
     def record_fault(self, slot: Slot, what: str, fault: HarnessFault) -> None:

@@ -54,6 +54,7 @@ def confirm_and_seal(
     try:
         judged = _confirm(parts, standing, subject, built, (candidate, alpha_for(tries)))
     except HarnessFault as fault:
+        parts.record_fault(standing.slot, "confirm", fault)
         parts.ledger.advance(candidate.id, S.WAITING, S.INCONCLUSIVE, f"faults: {fault}")
         return False
     digest = parts.ledger.put_evidence(candidate.id, judged.evidence)

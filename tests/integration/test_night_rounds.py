@@ -156,6 +156,18 @@ def test_a_task_that_cannot_be_measured_is_left_alone(tmp_path):
     assert report["candidates"]["faults"] == 3
 
 
+def test_a_student_that_fails_costs_its_slot_and_not_the_night(tmp_path):
+    class Stumbles(FakeStudent):
+        def propose(self, brief, limit):
+            if brief.task.task.name == "softmax":
+                raise LookupError("no such template")
+            return super().propose(brief, limit)
+
+    report = run_night(tmp_path, Stumbles([FAST]), tasks=("softmax", "rmsnorm"))
+    assert [slot["generation_after"] for slot in report["slots"]] == [0, 1]
+    assert report["candidates"]["faults"] == 1
+
+
 def test_every_slot_gets_a_turn_before_any_gets_a_second(tmp_path):
     turns = []
 
