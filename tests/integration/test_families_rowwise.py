@@ -43,10 +43,12 @@ OPS = (
     "cumsum",
 )  # fmt: skip
 
-# One row, one column, less than a vector, whole vectors and blocks, one more, one less, prime, and
-# one above the size from which a parallel kernel uses its threads.
+# One row, one column, less than a vector (more rows than lanes, and fewer), whole vectors and
+# blocks, one more, one less, prime, and one above the size from which a parallel kernel uses its
+# threads.
 SHAPES = (
-    (1, 1), (5, 1), (3, 7), (4, 16), (67, 31), (9, 33), (2, 257), (6, 512), (3, 1009), (130, 509),
+    (1, 1), (19, 1), (37, 7), (35, 15), (4, 16), (67, 31), (9, 33), (2, 257), (6, 512), (3, 1009),
+    (130, 509),
 )  # fmt: skip
 SPECIALS = (math.inf, -math.inf, math.nan, 0.0, -0.0, 88.0, -88.0, -104.0, 1e-40, -3e38)
 

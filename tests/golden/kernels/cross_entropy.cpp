@@ -7,7 +7,6 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -19,7 +18,6 @@ constexpr int64_t kLanes = 16;
 
 inline Vec splat(float value) { return _mm512_set1_ps(value); }
 inline Vec load(const float* from) { return _mm512_loadu_ps(from); }
-inline void store(float* to, Vec value) { _mm512_storeu_ps(to, value); }
 
 // The first `count` lanes; all of them when there are more.
 inline __mmask16 first(int64_t count) {
@@ -28,19 +26,26 @@ inline __mmask16 first(int64_t count) {
 inline Vec load_first(const float* from, int64_t count, Vec fill) {
   return _mm512_mask_loadu_ps(fill, first(count), from);
 }
-inline void store_first(float* to, Vec value, int64_t count) {
-  _mm512_mask_storeu_ps(to, first(count), value);
-}
 
 constexpr int kAccumulators = 4;
 constexpr int64_t kBlock = kAccumulators * kLanes;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
+
 // The larger, lane by lane; b where either is NaN.
 inline Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }
 
 inline float reduce_max(Vec value) { return _mm512_reduce_max_ps(value); }
 
 inline float reduce_add(Vec value) { return _mm512_reduce_add_ps(value); }
+
+// One element of each of kLanes rows, `stride` apart: a row's own is in its lane.
+inline __m512i row_starts(int64_t stride) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(stride)));
+}
+inline Vec load_column(const float* from, int64_t stride) {
+  return _mm512_i32gather_ps(row_starts(stride), from, sizeof(float));
+}
 
 // e^x for x <= 0, within 1.3 ulp down to the smallest normal float and 0 below it: denormals
 // take a hundred cycles each. NaN stays.
@@ -102,10 +107,28 @@ float cross_entropy_row(const float* logits, int64_t label, int64_t cols) {
   return std::log(sum) - (logits[label] - largest);
 }
 
+// kLanes rows narrower than a vector, one to a lane.
+void cross_entropy_in_lanes(const float* x, const int64_t* labels, float* loss, int64_t cols) {
+  Vec column[kLanes];
+  Vec largest = splat(-std::numeric_limits<float>::infinity());
+  for (int64_t c = 0; c < cols; ++c) {
+    column[c] = load_column(x + c, cols);
+    largest = max(column[c], largest);
+  }
+  Vec sum = splat(0.0f);
+  for (int64_t c = 0; c < cols; ++c) sum = sum + exp(column[c] - largest);
+  for (int lane = 0; lane < kLanes; ++lane)
+    loss[lane] = std::log(sum[lane]) - (x[lane * cols + labels[lane]] - largest[lane]);
+}
+
 }  // namespace
 
 extern "C" void launch(const float* logits, const int64_t* labels, float* loss, int64_t rows,
                        int64_t cols) {
-  for (int64_t r = 0; r < rows; ++r)
+  // Rows narrower than a vector go one to a lane; what is left of them, and wider ones, in turn.
+  const int64_t in_lanes = cols < kLanes ? rows - rows % kLanes : 0;
+  for (int64_t r = 0; r < in_lanes; r += kLanes)
+    cross_entropy_in_lanes(logits + r * cols, labels + r, loss + r, cols);
+  for (int64_t r = in_lanes; r < rows; ++r)
     loss[r] = cross_entropy_row(logits + r * cols, labels[r], cols);
 }

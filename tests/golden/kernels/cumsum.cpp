@@ -17,7 +17,6 @@ constexpr int64_t kLanes = 16;
 
 inline Vec splat(float value) { return _mm512_set1_ps(value); }
 inline Vec load(const float* from) { return _mm512_loadu_ps(from); }
-inline void store(float* to, Vec value) { _mm512_storeu_ps(to, value); }
 
 // The first `count` lanes; all of them when there are more.
 inline __mmask16 first(int64_t count) {
@@ -33,6 +32,7 @@ inline void store_first(float* to, Vec value, int64_t count) {
 constexpr int kAccumulators = 4;
 constexpr int64_t kBlock = kAccumulators * kLanes;
 constexpr int64_t kAhead = 1024;  // floats
+
 // Past the caches: what is written here is not read again soon. `to` is aligned to the vector.
 inline void stream(float* to, Vec value) { _mm512_stream_ps(to, value); }
 
@@ -41,6 +41,18 @@ inline int64_t until_aligned(const float* to, int64_t count) {
   const auto address = reinterpret_cast<uintptr_t>(to);
   const auto floats = static_cast<int64_t>((-address & (sizeof(Vec) - 1)) / sizeof(float));
   return std::min(floats, count);
+}
+
+// One element of each of kLanes rows, `stride` apart: a row's own is in its lane.
+inline __m512i row_starts(int64_t stride) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(stride)));
+}
+inline Vec load_column(const float* from, int64_t stride) {
+  return _mm512_i32gather_ps(row_starts(stride), from, sizeof(float));
+}
+inline void store_column(float* to, int64_t stride, Vec value) {
+  _mm512_i32scatter_ps(to, row_starts(stride), value, sizeof(float));
 }
 
 // The running sum of one vector.
@@ -84,10 +96,23 @@ void cumsum_row(const float* x, float* out, int64_t cols) {
   }
 }
 
+// kLanes rows narrower than a vector, one to a lane.
+void cumsum_in_lanes(const float* x, float* out, int64_t cols) {
+  Vec sum = splat(0.0f);
+  for (int64_t c = 0; c < cols; ++c) {
+    sum = sum + load_column(x + c, cols);
+    store_column(out + c, cols, sum);
+  }
+}
+
 }  // namespace
 
 extern "C" void launch(const float* x, float* out, int64_t rows, int64_t cols) {
-  for (int64_t r = 0; r < rows; ++r)
+  // Rows narrower than a vector go one to a lane; what is left of them, and wider ones, in turn.
+  const int64_t in_lanes = cols < kLanes ? rows - rows % kLanes : 0;
+  for (int64_t r = 0; r < in_lanes; r += kLanes)
+    cumsum_in_lanes(x + r * cols, out + r * cols, cols);
+  for (int64_t r = in_lanes; r < rows; ++r)
     cumsum_row(x + r * cols, out + r * cols, cols);
   _mm_sfence();
 }

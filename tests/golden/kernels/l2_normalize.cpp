@@ -18,7 +18,6 @@ constexpr int64_t kLanes = 16;
 
 inline Vec splat(float value) { return _mm512_set1_ps(value); }
 inline Vec load(const float* from) { return _mm512_loadu_ps(from); }
-inline void store(float* to, Vec value) { _mm512_storeu_ps(to, value); }
 
 // The first `count` lanes; all of them when there are more.
 inline __mmask16 first(int64_t count) {
@@ -34,7 +33,20 @@ inline void store_first(float* to, Vec value, int64_t count) {
 constexpr int kAccumulators = 4;
 constexpr int64_t kBlock = kAccumulators * kLanes;
 constexpr float kShortest = 1e-12f;  // A shorter row is divided by this.
+
 inline float reduce_add(Vec value) { return _mm512_reduce_add_ps(value); }
+
+// One element of each of kLanes rows, `stride` apart: a row's own is in its lane.
+inline __m512i row_starts(int64_t stride) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return _mm512_mullo_epi32(lane, _mm512_set1_epi32(static_cast<int>(stride)));
+}
+inline Vec load_column(const float* from, int64_t stride) {
+  return _mm512_i32gather_ps(row_starts(stride), from, sizeof(float));
+}
+inline void store_column(float* to, int64_t stride, Vec value) {
+  _mm512_i32scatter_ps(to, row_starts(stride), value, sizeof(float));
+}
 
 // Past the caches: what is written here is not read again soon. `to` is aligned to the vector.
 inline void stream(float* to, Vec value) { _mm512_stream_ps(to, value); }
@@ -82,10 +94,27 @@ void l2_normalize_row(const float* x, float* out, int64_t cols) {
   }
 }
 
+// kLanes rows narrower than a vector, one to a lane.
+void l2_normalize_in_lanes(const float* x, float* out, int64_t cols) {
+  Vec column[kLanes];
+  Vec factor = splat(0.0f);  // first the sum of squares
+  for (int64_t c = 0; c < cols; ++c) {
+    column[c] = load_column(x + c, cols);
+    factor = factor + column[c] * column[c];
+  }
+  for (int lane = 0; lane < kLanes; ++lane)
+    factor[lane] = 1.0f / std::max(std::sqrt(factor[lane]), kShortest);
+  for (int64_t c = 0; c < cols; ++c) store_column(out + c, cols, column[c] * factor);
+}
+
 }  // namespace
 
 extern "C" void launch(const float* x, float* out, int64_t rows, int64_t cols) {
-  for (int64_t r = 0; r < rows; ++r)
+  // Rows narrower than a vector go one to a lane; what is left of them, and wider ones, in turn.
+  const int64_t in_lanes = cols < kLanes ? rows - rows % kLanes : 0;
+  for (int64_t r = 0; r < in_lanes; r += kLanes)
+    l2_normalize_in_lanes(x + r * cols, out + r * cols, cols);
+  for (int64_t r = in_lanes; r < rows; ++r)
     l2_normalize_row(x + r * cols, out + r * cols, cols);
   _mm_sfence();
 }
