@@ -178,6 +178,15 @@ def test_only_protected_tune_workloads_have_a_floor():
     assert "0.900x on tune-1" in verdict.reason
 
 
+def test_of_two_slow_workloads_the_first_by_id_is_named():
+    rounds = repeated(60, {"tune-0": 2.0, "tune-1": 0.5, "tune-2": 0.5})
+    for order in ((0, 1, 2), (0, 2, 1)):
+        workloads = tuple(tune(number, protected=number > 0) for number in order)
+        verdict = decide(make_evidence(rounds, workloads, policy=Policy(bar=0.5)))
+        assert isinstance(verdict, Rejected)
+        assert "tune-1" in verdict.reason
+
+
 def test_a_slower_holdout_rejects():
     workloads = (tune(), holdout())
     rounds = repeated(60, {"tune-0": 2.0, "holdout-0": 0.9})
