@@ -8,6 +8,7 @@ and the arm is killed before its outputs are compared. See ``docs/judge.md``.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,10 @@ from forge.errors import HarnessFault
 from forge.judge.arms import Arm, ArmEnded, Runnable, start_arm
 from forge.judge.evidence import Finding, NumericError, Sample
 from forge.judge.layout import BurstLayout, as_json, plan
+from forge.judge.lease import Lease
 from forge.judge.memory import MemoryFile, MemoryFiles
 from forge.judge.native.library import POISON
+from forge.judge.processes import raise_priority
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,6 +90,7 @@ class Bench:
         self.cores = cores
         self._files = MemoryFiles()
         self._prepared: dict[str, bool] = {}
+        self._lease = Lease()
 
     def sample(
         self,
@@ -106,7 +110,14 @@ class Bench:
         Raises:
             HarnessFault: A process of ours failed, or an arm other than the candidate did.
         """
-        return _Turn(self, loaded, spec, pool, arms).run()
+        with self._lease.held():
+            return _Turn(self, loaded, spec, pool, arms).run()
+
+    def close(self) -> None:
+        """End the processes and give everything back."""
+        self.forget()
+        self.trio.end()
+        self._lease.close()
 
     def forget(self, *, keep: Sequence[str] = ()) -> None:
         """Drop every prepared pool but those in ``keep``, and all shared memory."""
@@ -288,7 +299,11 @@ class _Turn:
         library.forge_flush(inputs.address, inputs.size)
         library.forge_flush(arm.outputs.address, arm.outputs.size)
         arm.probes = self._probes()
-        return arm.take_turn(int(BURST_S * 1e9))
+        before = raise_priority()
+        try:
+            return arm.take_turn(int(BURST_S * 1e9))
+        finally:
+            os.setpriority(os.PRIO_PROCESS, 0, before)
 
     def _probes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         rng = np.random.default_rng(secrets.randbits(64))

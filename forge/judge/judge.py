@@ -99,8 +99,7 @@ class CpuJudge:
         trace: TracebackType | None,
     ) -> None:
         """End every process and give the pinned core back."""
-        self.bench.forget()
-        self.bench.trio.end()
+        self.bench.close()
         os.sched_setaffinity(0, self._before)
 
     def build(self, source: KernelSource) -> Built | Rejected:

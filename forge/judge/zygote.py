@@ -23,6 +23,7 @@ from forge.judge.builder import BuildSpec, run_build
 from forge.judge.channel import Channel
 from forge.judge.control import ControlPage, Word
 from forge.judge.native.library import Native
+from forge.judge.processes import raise_priority
 
 _COPY_BYTES = 1 << 20
 
@@ -120,6 +121,7 @@ def _child(
 
 def _enter_arm(spec: ArmSpec, *, has_namespaces: bool) -> None:
     os.sched_setaffinity(0, spec.cores)
+    raise_priority()
     needs_compiler = spec.language == "compiled"
     limits = sandbox.Limits(memory_bytes=spec.memory_bytes, allow_processes=needs_compiler)
     sandbox.enter_arm_walls(limits, has_namespaces=has_namespaces)

@@ -10,20 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from forge.errors import HarnessFault
+from forge.host import CPU_BUILD_FLAGS
 from forge.types import content_digest
 
 SOURCE = Path(__file__).with_name("forge_native.cpp")
 # As kernels are built (DESIGN.md section 3); never finite-math or flush-to-zero.
-FLAGS = (
-    "-std=c++17",
-    "-O3",
-    "-march=native",
-    "-fopenmp",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-shared",
-    "-fPIC",
-)
+FLAGS = (*CPU_BUILD_FLAGS,)
 POISON = 0x7FC0DEAD
 """Bit pattern of a float32 NaN that outputs hold before a call; no arithmetic produces it."""
 
