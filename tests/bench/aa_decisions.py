@@ -5,7 +5,7 @@ round takes one pair of every case, the cases being the workloads, and the pairs
 in contiguous blocks from random places, so that the drift and the bursts of the machine stay in.
 Every case is protected, two more are holdouts, and the noise is measured on fresh blocks for
 each candidate, as a calibration would. The real decision module is asked after every round, or,
-eight times as fast, where bisection says, since a verdict once reached stays (which
+several times as fast, where bisection says, since a verdict once reached stays (which
 tests/unit/test_decision_properties.py holds it to).
 
 Run: ``python tests/bench/aa_decisions.py FOLDER [--round-by-round] [--alone]``
