@@ -114,13 +114,6 @@ class Arm:
             os.sched_yield()
         raise HarnessFault(f"Process {self.pid} does not stop.")
 
-    def cpu_ns(self) -> int:
-        """Return the processor time of all its threads so far."""
-        total = 0
-        for task in Path(f"/proc/{self.pid}/task").iterdir():
-            total += int((task / "schedstat").read_text(encoding="ascii").split()[0])
-        return total
-
     def take_turn(self, limit_ns: int) -> int:
         """Run the burst by the coordinator's clock and return its nanoseconds."""
         self.seen = np.zeros(len(self.probes), dtype=np.uint32)

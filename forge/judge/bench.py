@@ -1,8 +1,9 @@
-"""One sample: every arm's burst on one workload, on one pool of draws, back to back.
+"""One sample: every arm's burst on one workload, on one pool of draws, one after the other.
 
-The order of events is the defence. Arms are forked, warmed up on throwaway draws and stopped;
+The order of events is the defence. An arm is forked, warmed up on throwaway draws and stopped;
 only then are the draws written; the clock starts before a stopped arm can run, stops at its word,
-and the arm is killed before its outputs are compared. See ``docs/judge.md``.
+and the arm is killed before the next one exists and before its outputs are compared. See
+``docs/judge.md``.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class Bench:
         self._files = MemoryFiles()
         self._prepared: dict[str, bool] = {}
         self._lease = Lease()
+        guarded = np.array(cores.arms, dtype=np.int64)
+        native.library.forge_guard_cores(guarded.ctypes.data, len(guarded))
 
     def sample(
         self,
@@ -184,35 +187,70 @@ class _Turn:
         slots = list(range(len(arms)))
         secrets.SystemRandom().shuffle(slots)
         self._slots = dict(zip(arms, slots, strict=True))
+        self._ended: dict[Role, Arm] = {}
         self._result = Turned()
 
     def run(self) -> Turned:
         bench = self._bench
         bench.prepare(self._loaded, self._spec, self._warm_pool)
-        inputs = bench.file(self._role("in"), self._timed.inputs.size)
-        if self._pool.is_kept:
-            # Earlier arms' draws would be the coming ones: an arm must not find them there.
-            bench.native.library.forge_fill(inputs.address, inputs.size // 4, POISON)
-        bench.settle()
-        self._publish(self._warm_pool, self._warm, bench.file(*self._warm_in()))
         bench.prepare(self._loaded, self._spec, self._pool)
-        started: dict[Role, Arm] = {}
+        bench.settle()
         try:
-            for role, kernel in self._kernels.items():
-                arm = self._start(role, kernel)
-                if arm is None:
-                    return self._result
-                started[role] = arm
-            bench.settle()
-            self._publish(self._pool, self._timed, inputs)
-            if self._time(started, inputs):
-                self._compare_all(started, inputs)
+            self._publish(self._warm_pool, self._warm, bench.file(*self._warm_in()))
+            inputs = bench.file(self._role("in"), self._timed.inputs.size)
+            if self._take_turns(inputs):
+                self._compare_all(inputs)
         finally:
-            for arm in started.values():
-                arm.kill()
             if not self._pool.is_kept:
                 bench.drop(self._pool.key)
         return self._result
+
+    def _take_turns(self, inputs: MemoryFile) -> bool:
+        """Run one arm after the other, in random order; whether all of them finished."""
+        order = list(self._kernels)
+        secrets.SystemRandom().shuffle(order)
+        bursts: dict[Role, int] = {}
+        for role in order:
+            # What an earlier arm was given, this one must not find before its clock runs.
+            self._bench.native.library.forge_fill(inputs.address, inputs.size // 4, POISON)
+            try:
+                bursts[role] = self._one_turn(role, inputs)
+            except ArmEnded as ended:
+                self._fail(role, ended)
+                return False
+            self._result.device_s += bursts[role] / 1e9
+        self._result.sample = Sample(workload=self._spec.id, order=tuple(order), burst_ns=bursts)
+        return True
+
+    def _one_turn(self, role: Role, inputs: MemoryFile) -> int:
+        """Fork, warm up, stop, write the draws, let go, kill. Nothing else runs meanwhile."""
+        bench, library = self._bench, self._bench.native.library
+        warm_out, out = self._outputs(self._slots[role])
+        for file in (warm_out, out):
+            library.forge_fill(file.address, file.size // 4, POISON)
+        kernel = self._kernels[role]
+        arm = start_arm(
+            bench,
+            kernel,
+            self._arm_spec(kernel),
+            (bench.file(*self._warm_in()), warm_out),
+            (inputs, out),
+        )
+        try:
+            library.forge_keep_awake()
+            self._publish(self._pool, self._timed, inputs)
+            library.forge_flush(inputs.address, inputs.size)
+            library.forge_flush(out.address, out.size)
+            arm.probes = self._probes()
+            before = raise_priority()
+            try:
+                spent = arm.take_turn(int(BURST_S * 1e9))
+            finally:
+                os.setpriority(os.PRIO_PROCESS, 0, before)
+        finally:
+            arm.kill()
+        self._ended[role] = arm
+        return spent
 
     def _role(self, kind: str) -> str:
         return f"{self._spec.id}/{kind}"
@@ -231,24 +269,6 @@ class _Turn:
         self._bench.trio.feeder.call(
             "publish", [file.fd], pool=pool.key, layout=as_json(layout.inputs)
         )
-
-    def _start(self, role: Role, kernel: Runnable) -> Arm | None:
-        """Fork, warm up and stop one arm; a candidate's failure becomes a finding."""
-        bench = self._bench
-        warm_out, out = self._outputs(self._slots[role])
-        for file in (warm_out, out):
-            bench.native.library.forge_fill(file.address, file.size // 4, POISON)
-        try:
-            return start_arm(
-                bench,
-                kernel,
-                self._arm_spec(kernel),
-                (bench.file(*self._warm_in()), warm_out),
-                (bench.file(self._role("in"), self._timed.inputs.size), out),
-            )
-        except ArmEnded as ended:
-            self._fail(role, ended)
-            return None
 
     def _arm_spec(self, kernel: Runnable) -> dict[str, Any]:
         task = self._loaded.task
@@ -273,38 +293,6 @@ class _Turn:
             Finding(check=ended.check, reason=ended.reason, workload=self._spec.id)
         )
 
-    def _time(self, arms: Mapping[Role, Arm], inputs: MemoryFile) -> bool:
-        """Take every arm's turn; whether all of them finished."""
-        order = list(arms)
-        secrets.SystemRandom().shuffle(order)
-        bursts: dict[Role, int] = {}
-        for role in order:
-            arm = arms[role]
-            others = [a for r, a in arms.items() if r != role and not a.is_dead]
-            before = [a.cpu_ns() for a in others]
-            try:
-                bursts[role] = self._burst(arm, inputs)
-            except ArmEnded as ended:
-                self._fail(role, ended)
-                return False
-            self._result.device_s += bursts[role] / 1e9
-            if any(a.cpu_ns() != b for a, b in zip(others, before, strict=True)):
-                self._fail("candidate", ArmEnded("other-arm-ran", "an arm ran in another's turn"))
-                return False
-        self._result.sample = Sample(workload=self._spec.id, order=tuple(order), burst_ns=bursts)
-        return True
-
-    def _burst(self, arm: Arm, inputs: MemoryFile) -> int:
-        library = self._bench.native.library
-        library.forge_flush(inputs.address, inputs.size)
-        library.forge_flush(arm.outputs.address, arm.outputs.size)
-        arm.probes = self._probes()
-        before = raise_priority()
-        try:
-            return arm.take_turn(int(BURST_S * 1e9))
-        finally:
-            os.setpriority(os.PRIO_PROCESS, 0, before)
-
     def _probes(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         rng = np.random.default_rng(secrets.randbits(64))
         regions = [r for call in self._timed.outputs.calls for r in call if r.span_bytes]
@@ -315,7 +303,7 @@ class _Turn:
         words = np.array([r.span_bytes // 4 for r in regions])[picked]
         return (starts + 4 * rng.integers(words)).astype(np.int64)
 
-    def _compare_all(self, arms: Mapping[Role, Arm], inputs: MemoryFile) -> None:
+    def _compare_all(self, inputs: MemoryFile) -> None:
         call = secrets.randbelow(self._spec.calls)
         intact = self._bench.trio.feeder.call(
             "intact",
@@ -326,8 +314,7 @@ class _Turn:
         )
         if not intact["intact"]:
             self._fail("candidate", ArmEnded("inputs-intact", f"an input of call {call} changed"))
-        for role, arm in arms.items():
-            arm.kill()
+        for role, arm in self._ended.items():
             if arm.has_late_write():
                 reason = "an output changed after the kernel had said it was done"
                 self._fail(role, ArmEnded("late-write", reason))

@@ -94,11 +94,6 @@ _TABLE = (
         where="oracle",
     ),
     Check(
-        id="other-arm-ran",
-        sentence="The other arm's process uses no CPU time while it is frozen.",
-        where="coordinator",
-    ),
-    Check(
         id="above-roof",
         sentence="The kernel is not faster than this machine can move the bytes.",
         where="coordinator",

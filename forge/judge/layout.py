@@ -143,9 +143,10 @@ def burst_calls(bytes_per_call: int) -> int:
     """Return how many calls a burst has, from the task alone, never from a candidate.
 
     At least 8 draws (DESIGN.md section 4); small calls are repeated up to 256 times, until a
-    burst moves 2 MiB, so that the 5 us in which a stopped arm wakes up stay small beside it.
+    burst moves 32 MiB: what a burst's start adds (a stopped arm wakes up, its first call finds
+    cold code) varies by tens of microseconds and must stay small beside it.
     """
-    wanted = -(-(2 << 20) // max(bytes_per_call, 1))
+    wanted = -(-(32 << 20) // max(bytes_per_call, 1))
     return max(8, min(256, wanted))
 
 
