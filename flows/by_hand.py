@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from forge.types import KernelSource
 
 TRIES = 3
+CALIBRATION_ROUNDS = 5
 
 
 def judge_by_hand(
@@ -84,7 +85,11 @@ def _judged(
         raise HarnessFault(f"The baseline does not build on this machine: {opposite.reason}")
 
     def measure() -> Judged:
-        noise = judge.calibrate(task, opposite).noise
+        # What is wrong on its smallest workload needs no measuring.
+        first = judge.screen(task, built, opposite, noise={}, rounds=0)
+        if isinstance(first.verdict, Rejected):
+            return first
+        noise = judge.calibrate(task, opposite, rounds=CALIBRATION_ROUNDS).noise
         # Holdouts of its own: a slot's secret is for its candidates alone.
         secret = secrets.token_bytes(32)
         return judge.by_hand(task, built, opposite, noise=noise, secret=secret)

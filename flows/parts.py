@@ -68,6 +68,8 @@ class Budget:
         self._charged_s = 0.0
         for unit in ("wall_s", "device_s"):
             ledger.set_envelope(night, unit, seconds)
+        # Held from the start: nothing can be reserved any more once a night has overrun.
+        self._overhead = ledger.reserve(night, "overhead", "wall_s", 0.0)
 
     @property
     def deadline(self) -> float:
@@ -109,8 +111,7 @@ class Budget:
     def settle_rest(self) -> None:
         """Charge the wall time that no phase accounts for: git, ledger, Prefect, the student."""
         rest_s = time.monotonic() - self._started - self._charged_s
-        held = self._ledger.reserve(self._night, "overhead", "wall_s", 0.0)
-        self._ledger.settle(held, max(0.0, rest_s))
+        self._ledger.settle(self._overhead, max(0.0, rest_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

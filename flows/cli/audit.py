@@ -1,7 +1,5 @@
 """``forge audit``: whether the record can be believed."""
 
-# ruff: noqa: PLC0415 - a command imports what it needs when it runs
-
 from __future__ import annotations
 
 import typer

@@ -1,7 +1,5 @@
 """``forge doctor``: what this machine has and lacks for a night."""
 
-# ruff: noqa: PLC0415 - a command imports what it needs when it runs
-
 from __future__ import annotations
 
 import typer

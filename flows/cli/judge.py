@@ -1,7 +1,5 @@
 """``forge judge``: judge one kernel file by hand; never seals, spends no alpha."""
 
-# ruff: noqa: PLC0415 - a command imports what it needs when it runs
-
 from __future__ import annotations
 
 from pathlib import Path

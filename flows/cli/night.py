@@ -1,7 +1,5 @@
 """``forge night``: one night now, on this machine."""
 
-# ruff: noqa: PLC0415 - a command imports what it needs when it runs
-
 from __future__ import annotations
 
 import contextlib

@@ -1,7 +1,5 @@
 """``forge status``, ``history`` and ``show``: what stands, how it came about, and why."""
 
-# ruff: noqa: PLC0415 - a command imports what it needs when it runs
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any

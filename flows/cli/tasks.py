@@ -1,7 +1,5 @@
 """``forge tasks``: what kernels are made for."""
 
-# ruff: noqa: PLC0415 - a command imports what it needs when it runs
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
