@@ -10,7 +10,7 @@ import os
 import signal
 
 from flows import wiring
-from flows.cli import main
+from flows.cli.app import main
 from tests.fakes import FakeJudge, FakeStudent
 
 
