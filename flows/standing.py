@@ -151,6 +151,7 @@ def prepare(parts: Parts, standing: Standing) -> Subject:
     built = _built(parts, standing, baseline)
     origin = built if baseline.generation == 0 else _built(parts, standing, first)
     roof = measured_roof(parts, slot)
+    parts.judge.use_roof(roof)
     evidence = calibrated(parts, standing, baseline, built)
     curriculum = parts.teacher.study(
         Study(

@@ -144,6 +144,10 @@ class Judge(Protocol):
         """Return each rival's time over the kernel's, at the task's heaviest workload."""
         ...
 
+    def use_roof(self, roof: Roof) -> None:
+        """Hold later confirmations against ``roof``: nothing is faster than the device."""
+        ...
+
     def measure_roof(self) -> Roof:
         """Return what this device can do at best."""
         ...

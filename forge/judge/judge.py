@@ -27,7 +27,7 @@ from forge.judge.session import (
     holdout_specs,
     tune_specs,
 )
-from forge.judge.yardsticks import Yardsticks
+from forge.judge.yardsticks import Yardsticks, above_roof
 from forge.verdict import Inconclusive
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class CpuJudge:
         self._pools = ScreeningPools()
         self._current = ""
         self._harness = harness_digest()
+        self._roof: Roof | None = None
 
     def __enter__(self) -> Self:
         """Start zygote, feeder and oracle, and pin this process to the coordinator's core."""
@@ -210,6 +211,10 @@ class CpuJudge:
         self._take_up(task)
         return self._yardsticks().rivals(task, Runnable.of(kernel), names)
 
+    def use_roof(self, roof: Roof) -> None:
+        """Hold later confirmations against ``roof``."""
+        self._roof = roof
+
     def measure_roof(self) -> Roof:
         """Measure trusted copies, reads and multiply-adds on an arm's threads."""
         self.bench.forget()
@@ -247,6 +252,8 @@ class CpuJudge:
                 if record.findings[0].workload in {h.id for h in holdouts}:
                     record.holdouts = "failed"
                 break
+            if self._roof is not None:
+                record.findings += above_roof(task, record, self._roof)
             evidence, verdict = record.verdict()
             if on_round is not None:
                 on_round(evidence, verdict)

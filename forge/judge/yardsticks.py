@@ -15,6 +15,7 @@ from forge.errors import HarnessFault
 from forge.judge.arms import Runnable
 from forge.judge.bench import Bench, Pool
 from forge.judge.processes import Process, await_ready, start
+from forge.judge.evidence import Finding
 from forge.judge.samples_v1 import published_interval
 from forge.judge.session import tune_specs
 from forge.tasks.load import load_task
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forge.judge.evidence import WorkloadSpec
+    from forge.judge.session import Record
     from forge.tasks.load import LoadedTask
     from forge.types import Speedup
 
@@ -39,6 +41,7 @@ _ROOF_ROUNDS = 5
 _RIVAL_ROUNDS = 3
 _SHARE_ROUNDS = 3
 _FMA_ROUNDS = 2_000_000
+_ROOF_MARGIN = 1.25
 
 
 class Yardsticks:
@@ -139,6 +142,26 @@ class Yardsticks:
         process = start("zygote", arguments, len(cores.arms), cores.all)
         await_ready(process)
         return process
+
+
+def above_roof(task: LoadedTask, record: Record, roof: Roof) -> list[Finding]:
+    """Return a finding for each tune workload on which the candidate beat the machine itself.
+
+    By more than ``_ROOF_MARGIN``, over the median of its rounds: the roof has noise too.
+    """
+    findings: list[Finding] = []
+    for spec in (s for s in record.specs if s.split == "tune"):
+        times = [
+            sample.burst_ns["candidate"] / spec.calls
+            for round_ in record.rounds
+            for sample in round_.samples
+            if sample.workload == spec.id
+        ]
+        least, took = roof_ns(task, spec, roof), statistics.median(times)
+        if took < least / _ROOF_MARGIN:
+            reason = f"{took:.0f} ns a call on {spec.id}, and this machine needs {least:.0f} ns"
+            findings.append(Finding(check="above-roof", reason=reason, workload=spec.id))
+    return findings
 
 
 def heaviest(task: LoadedTask) -> WorkloadSpec:
