@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RIVALS = ("eager", "torch.compile")
-RECONFIRM_ROUNDS = 8
+RECONFIRM_ROUNDS = 6
 # Upper bounds that are reserved before a phase. A confirmation that has not decided by then
 # concerns a candidate too close to the bar to be worth the night's time.
 CONFIRM_S, RECONFIRM_S, RIVALS_S = 25.0, 20.0, 30.0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from forge.teacher.base import Curriculum
     from forge.types import Baseline
 
-CALIBRATION_ROUNDS = 7
+CALIBRATION_ROUNDS = 5
 # Upper bounds that are reserved before a phase; measured, they take a fraction of it.
 CALIBRATE_S, ROOF_S, ROOF_SHARE_S = 20.0, 20.0, 5.0
 

@@ -39,7 +39,7 @@ class Settings(BaseModel):
     """Who proposes candidates."""
     seed: int = Field(default=0, ge=0)
     """Seed of the student's sampler; never that of the judge's draws."""
-    proposals: int = Field(default=6, ge=1, le=100)
+    proposals: int = Field(default=3, ge=1, le=100)
     """Candidates that a student is asked for in one round."""
     drain_s: float = Field(default=20.0, ge=0)
     """Seconds at the end of a night that are kept for finishing what was started."""

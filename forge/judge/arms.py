@@ -218,20 +218,23 @@ def start_arm(
     os.ftruncate(page, CONTROL_BYTES)
     fds = [page, warm[0].reader, warm[1].fd, timed[0].reader, timed[1].fd]
     library = os.open(kernel.library, os.O_RDONLY) if kernel.library else None
-    bench.trio.zygote.settle()
-    bench.trio.zygote.send(
+    zygote = bench.trio.zygote
+    if kernel.language == "compiled" and bench.compiling is not None:
+        zygote = bench.compiling
+    zygote.settle()
+    zygote.send(
         "arm",
         fds if library is None else [*fds, library],
         spec={**spec, "memory_bytes": memory + mapped},
     )
-    answer, received = bench.trio.zygote.answer()
+    answer, received = zygote.answer()
     control = ControlPage(page)
     os.close(page)
     if library is not None:
         os.close(library)
     arm = Arm(
         native=bench.native,
-        zygote=bench.trio.zygote,
+        zygote=zygote,
         control=control,
         pidfd=received[0],
         is_trusted=is_trusted,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from forge.judge.evidence import Arm as Role
     from forge.judge.evidence import WorkloadSpec
     from forge.judge.native.library import Native
-    from forge.judge.processes import Cores, Trio
+    from forge.judge.processes import Cores, Process, Trio
     from forge.tasks.load import LoadedTask
 
 WARM_DRAWS = 2
@@ -92,6 +92,8 @@ class Bench:
         self._files = MemoryFiles()
         self._prepared: dict[str, bool] = {}
         self._lease = Lease()
+        self.compiling: Process | None = None
+        """The zygote of arms that may run a compiler (rivals), where there is one."""
         guarded = np.array(cores.arms, dtype=np.int64)
         native.library.forge_guard_cores(guarded.ctypes.data, len(guarded))
 

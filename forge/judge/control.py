@@ -41,7 +41,7 @@ class ControlPage:
 
     def say(self, word: Word, text: str = "") -> None:
         """Say ``word``, with a text if it is an error."""
-        body = text.encode(errors="replace")[: TEXT_BYTES - 8]
+        body = text.encode(errors="replace")[8 - TEXT_BYTES :]  # an error is told at the end
         struct.pack_into("Q", self.memory, TEXT, len(body))
         self.memory[TEXT + 8 : TEXT + 8 + len(body)] = body
         struct.pack_into("Q", self.memory, STATE, int(word))

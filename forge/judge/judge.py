@@ -85,11 +85,13 @@ class CpuJudge:
         self.bench = Bench(Trio.start(library, self._cores), self._native, self._cores)
         self._missing = tuple(self.bench.trio.zygote.hello["missing"])
         if self._missing and not self._attended:
-            self.__exit__(None, None, None)
+            self.bench.close()
+            os.sched_setaffinity(0, self._before)
             raise HarnessFault(
                 f"This host lacks the sandbox layers {list(self._missing)}; an unattended night "
                 "needs them all. `forge doctor` says what to do."
             )
+        self._yardsticks = Yardsticks(self.bench, library, self._cache, self._environment.id)
         self._builder = Builder(self.bench, self._cache, self._compiler, self._environment.id)
         return self
 
@@ -100,6 +102,7 @@ class CpuJudge:
         trace: TracebackType | None,
     ) -> None:
         """End every process and give the pinned core back."""
+        self._yardsticks.close()
         self.bench.close()
         os.sched_setaffinity(0, self._before)
 
@@ -209,7 +212,7 @@ class CpuJudge:
     ) -> dict[str, Speedup]:
         """Return each rival's time over the kernel's at the heaviest workload."""
         self._take_up(task)
-        return self._yardsticks().rivals(task, Runnable.of(kernel), names)
+        return self._yardsticks.rivals(task, Runnable.of(kernel), names)
 
     def use_roof(self, roof: Roof) -> None:
         """Hold later confirmations against ``roof``."""
@@ -219,15 +222,12 @@ class CpuJudge:
         """Measure trusted copies, reads and multiply-adds on an arm's threads."""
         self.bench.forget()
         self._current = ""
-        return self._yardsticks().roof()
+        return self._yardsticks.roof()
 
     def roof_share(self, task: LoadedTask, kernel: Built, roof: Roof) -> float:
         """Return the roof's time over the kernel's at the heaviest workload."""
         self._take_up(task)
-        return self._yardsticks().share(task, Runnable.of(kernel), roof)
-
-    def _yardsticks(self) -> Yardsticks:
-        return Yardsticks(self.bench, self._library, self._cache, self._environment.id)
+        return self._yardsticks.share(task, Runnable.of(kernel), roof)
 
     def _decide(
         self,

@@ -139,14 +139,14 @@ def _up(offset: int) -> int:
     return -(-offset // 4) * 4
 
 
-def burst_calls(bytes_per_call: int) -> int:
+def burst_calls(bytes_per_call: int, burst_bytes: int) -> int:
     """Return how many calls a burst has, from the task alone, never from a candidate.
 
     At least 8 draws (DESIGN.md section 4); small calls are repeated up to 256 times, until a
-    burst moves 32 MiB: what a burst's start adds (a stopped arm wakes up, its first call finds
-    cold code) varies by tens of microseconds and must stay small beside it.
+    burst moves ``burst_bytes``: what a burst's start adds (a stopped arm wakes up, its first call
+    finds cold code) varies by tens of microseconds and must stay small beside it.
     """
-    wanted = -(-(32 << 20) // max(bytes_per_call, 1))
+    wanted = -(-burst_bytes // max(bytes_per_call, 1))
     return max(8, min(256, wanted))
 
 

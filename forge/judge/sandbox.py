@@ -100,20 +100,22 @@ def visible_paths() -> list[str]:
     return [p for p in dict.fromkeys(system + python) if Path(p).exists()]
 
 
-def build_root(paths: list[str], writable: list[str]) -> None:
+def build_root(paths: list[str], writable: dict[str, str]) -> None:
     """Make a root file system of binds and move into it. Needs the new namespaces.
 
     Args:
         paths: What may be read.
-        writable: Folders that may be written; none for candidates.
+        writable: Folders of the host that may be written, by where they are seen; none for
+            candidates.
     """
     _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-    root = _mount_point([*paths, *writable])
+    root = _mount_point([*paths, *writable.values()])
     _mount("tmpfs", root, "tmpfs", _MS_NOSUID | _MS_NODEV, "size=16m,mode=755")
     for path in paths:
         _bind(path, root)
-    for path in writable:
-        _bind(path, root, read_only=False)
+    for path, folder in writable.items():
+        Path(root + path).mkdir(parents=True, exist_ok=True)
+        _mount(folder, root + path, None, _MS_BIND)
     for name in DEVICES:
         _bind(f"/dev/{name}", root)
     for name in ("proc", "tmp", SCRATCH, "old"):
@@ -136,7 +138,7 @@ def _mount_point(paths: list[str]) -> str:
     raise OSError("no folder of /mnt, /media, /srv, /opt, /home is free to build a root in")
 
 
-def _bind(path: str, root: str, *, read_only: bool = True) -> None:
+def _bind(path: str, root: str) -> None:
     source, target = Path(path), Path(root + path)
     if source.is_symlink():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +152,7 @@ def _bind(path: str, root: str, *, read_only: bool = True) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
     _mount(path, str(target), None, _MS_BIND | _MS_REC)
-    if read_only and not path.startswith("/dev/"):
+    if not path.startswith("/dev/"):
         _set_read_only(str(target))
 
 

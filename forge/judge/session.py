@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 TIMED_HOLDOUTS = 2
 CHECKED_HOLDOUTS = 6
 """Holdouts that are only checked, once, before the timed ones."""
+# Bytes a burst moves at least, where 256 calls do: a holdout must only not be slower.
+TUNE_BYTES, HOLDOUT_BYTES = 16 << 20, 8 << 20
 POOL_USES = 48
 """How many arms may see a screening pool before it is drawn anew."""
 
@@ -65,7 +67,7 @@ def spec_of(loaded: LoadedTask, workload: Workload, name: str) -> WorkloadSpec:
         protected=workload.protected or not is_tune,
         distribution=workload.distribution,
         offset=workload.offset,
-        calls=burst_calls(moved),
+        calls=burst_calls(moved, TUNE_BYTES if is_tune else HOLDOUT_BYTES),
     )
 
 

@@ -15,6 +15,7 @@ import socket
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,13 @@ from forge.judge.native.library import Native
 from forge.judge.processes import raise_priority
 
 _COPY_BYTES = 1 << 20
+_COMPILER_PARTS = (
+    "torch._inductor.compile_fx",
+    "torch._inductor.compiler_bisector",
+    "torch.export._trace",
+    "torch.utils.cpp_extension",
+)
+_INDUCTOR_FOLDER = "torch._inductor.runtime.cache_dir_utils"
 
 
 def main(arguments: list[str]) -> int:
@@ -40,10 +48,14 @@ def main(arguments: list[str]) -> int:
     native = Native.load(Path(arguments[1]))
     sandbox.die_with_parent()
     paths = sandbox.visible_paths()
-    writable = arguments[2:]
-    if writable:
-        # Imported here, before any fork: each arm would spend a second on it.
-        importlib.import_module("torch._inductor.compile_fx")
+    writable: dict[str, str] = {}
+    for folder in arguments[2:]:
+        # Imported here, before any fork: each arm would spend a second on it. It also keeps some
+        # of what it makes in a folder of its own choice, whatever it is told.
+        for name in _COMPILER_PARTS:
+            importlib.import_module(name)
+        writable[folder] = folder
+        writable[importlib.import_module(_INDUCTOR_FOLDER).default_cache_dir()] = folder
     missing = sandbox.enter_namespaces()
     if not missing:
         pid = os.fork()
@@ -100,6 +112,7 @@ def _child(
     """Run one request and end. Whatever happens in here is told by a word on the control page."""
     control = ControlPage(fds[0])
     _silence()
+    tempfile.tempdir = sandbox.SCRATCH if has_namespaces else str(Path.cwd())
     try:
         if message["op"] == "build":
             build = BuildSpec.model_validate(message["spec"], strict=False)
@@ -127,8 +140,10 @@ def _child(
 def _enter_arm(spec: ArmSpec, *, has_namespaces: bool) -> None:
     os.sched_setaffinity(0, spec.cores)
     raise_priority()
-    needs_compiler = spec.language == "compiled"
-    limits = sandbox.Limits(memory_bytes=spec.memory_bytes, allow_processes=needs_compiler)
+    limits = sandbox.Limits(memory_bytes=spec.memory_bytes)
+    if spec.language == "compiled":
+        # torch.compile's precompiled header alone has 300 MB.
+        limits = replace(limits, allow_processes=True, file_bytes=1 << 30)
     sandbox.enter_arm_walls(limits, has_namespaces=has_namespaces)
 
 
