@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,7 +104,8 @@ def open_night(
     """
     config, began = plan.config, time.monotonic()
     started = wall_clock()
-    night = f"{started:%Y%m%d-%H%M%S}"
+    # Two nights may start in one second: the first was killed at once.
+    night = f"{started:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     ledger, stop = workspace.ledger, Stop()
     settings = {str(row["setting"]): row["value"] for row in config.rows()}
     ledger.record_environment(plan.environment.id, plan.environment.model_dump(mode="json"))

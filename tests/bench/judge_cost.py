@@ -14,10 +14,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from flows.sealing import RECONFIRM_ROUNDS
 from forge.host import probe_environment
 from forge.judge import decision_v1
 from forge.judge.judge import CpuJudge
-from forge.students.sweep.render import load_family, render
+from forge.students.sweep.render import find_families, render
 from forge.tasks.load import load_task
 from forge.types import KernelSource
 
@@ -29,12 +30,8 @@ def main():
     parser.add_argument("--task", default="softmax")
     asked = parser.parse_args()
     task = load_task(CATALOG / asked.task)
-    family = load_family(asked.task)
-    best = KernelSource(files={"kernel.cpp": render(family, family.defaults())})
-    wrong = KernelSource(
-        files={"kernel.cpp": best.files["kernel.cpp"] + "\n"},
-    )
-    del wrong
+    family = find_families()[asked.task]
+    best = KernelSource(files={"kernel.cpp": render(family, family.defaults)})
     reference = KernelSource(files={"reference.py": task.reference_source})
     with (
         tempfile.TemporaryDirectory() as cache,
@@ -64,7 +61,9 @@ def main():
         )
         confirmed = time.monotonic() - started
         started = time.monotonic()
-        judge.reconfirm(task, kernel, eager, eager, noise=noise, secret=bytes(32))
+        judge.reconfirm(
+            task, kernel, eager, eager, noise=noise, secret=bytes(32), rounds=RECONFIRM_ROUNDS
+        )
         again = time.monotonic() - started
         sys.stdout.write(
             f"confirmed in {confirmed:.1f} s ({len(judged.evidence.rounds)} rounds: "

@@ -295,6 +295,9 @@ void forge_copy(const float* x, float* out, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = x[i];
 }
 
+// 4 KiB ahead, in the kernels' own way: without it a good kernel beat this roof by a tenth.
+inline void ahead(const float* p) { __builtin_prefetch(p + 1024); }
+
 void forge_stream_copy(const float* x, float* out, int64_t n) {
 #if defined(__AVX512F__)
   const int64_t head = ((64 - (reinterpret_cast<uintptr_t>(out) & 63)) & 63) / 4;
@@ -302,8 +305,10 @@ void forge_stream_copy(const float* x, float* out, int64_t n) {
   for (int64_t i = 0; i < first; ++i) out[i] = x[i];
   const int64_t blocks = (n - first) / 16;
 #pragma omp parallel for
-  for (int64_t b = 0; b < blocks; ++b)
+  for (int64_t b = 0; b < blocks; ++b) {
+    ahead(x + first + b * 16);
     _mm512_stream_ps(out + first + b * 16, _mm512_loadu_ps(x + first + b * 16));
+  }
   _mm_sfence();
   for (int64_t i = first + blocks * 16; i < n; ++i) out[i] = x[i];
 #else
@@ -314,8 +319,16 @@ void forge_stream_copy(const float* x, float* out, int64_t n) {
 // The only output is the sum, so that this is a read and nothing else.
 void forge_read(const float* x, float* out, int64_t n) {
   float sum = 0;
-#pragma omp parallel for simd reduction(+ : sum)
-  for (int64_t i = 0; i < n; ++i) sum += x[i];
+  const int64_t blocks = n / 64;
+#pragma omp parallel for reduction(+ : sum)
+  for (int64_t b = 0; b < blocks; ++b) {
+    float part = 0;
+    for (int64_t i = 0; i < 64; i += 16) ahead(x + b * 64 + i);
+#pragma omp simd reduction(+ : part)
+    for (int64_t i = b * 64; i < b * 64 + 64; ++i) part += x[i];
+    sum += part;
+  }
+  for (int64_t i = blocks * 64; i < n; ++i) sum += x[i];
   out[0] = sum;
 }
 
