@@ -108,7 +108,8 @@ def test_a_kernel_that_is_merely_not_better_is_rejected_by_not_faster(court):
 
 SLOW = HONEST.replace(
     "for (int64_t r = 0;",
-    "for (volatile int64_t i = 0; i < 20000 + rows * cols * 4; i = i + 1) {}\n  for (int64_t r = 0;",
+    "const int64_t idle = 20000 + rows * cols * 4;\n"
+    "  for (volatile int64_t i = 0; i < idle; i = i + 1) {}\n  for (int64_t r = 0;",
 )
 
 
