@@ -150,6 +150,10 @@ def conduct(night: OpenNight, take: TakeTurn = improve) -> NightReport:
         for task in night.plan.tasks
     ]
     parts.watcher.show(standings, parts.budget.left_s)
+    parts.watcher.say(
+        f"Night {parts.night}: {len(standings)} slots on {target},"
+        f" {parts.settings.minutes:g} minutes."
+    )
     try:
         first_pass(parts, standings, take)
         later_passes(parts, standings, take)

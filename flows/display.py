@@ -1,7 +1,8 @@
 """What a person sees of a night while it runs, on stderr.
 
-A live table on a terminal, lines elsewhere. It is drawn only when the night says that something
-happened, never by a thread: the judge's clock runs in the same process.
+A live table on a terminal, lines elsewhere. The table is drawn once a second by a thread of rich:
+the judge's clock runs in the same process, but it polls without the interpreter and goes before
+other threads, and a drawing takes about 3 ms.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from flows.parts import Watcher
     from flows.standing import Standing
 
-# At most two drawings a second; each takes about 3 ms for 14 slots.
-_REDRAW_S = 0.5
+_DRAWINGS_PER_S = 1
 _BAR_CELLS = 30
 
 
@@ -52,27 +52,27 @@ class LineWatcher:
 class LiveWatcher:
     """Keeps a table of every slot and a bar of the time that is left on a terminal."""
 
-    def __init__(self, console: Console, live: Live) -> None:
+    def __init__(self, console: Console, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._console = console
-        self._live = live
+        self._monotonic = monotonic
         self._standings: dict[str, Standing] = {}
         self._total_s = 0.0
-        self._drawn = 0.0
+        self._ends = 0.0
 
     def say(self, text: str) -> None:
         """Print one line above the table."""
         self._console.print(Text(text))
 
     def show(self, standings: Sequence[Standing], left_s: float) -> None:
-        """Redraw the table, unless it was drawn a moment ago."""
+        """Remember what the next drawing shows; a standing goes on changing until then."""
         self._standings.update({str(standing.slot): standing for standing in standings})
         self._total_s = max(self._total_s, left_s)
-        now = time.monotonic()
-        if now - self._drawn < _REDRAW_S:
-            return
-        self._drawn = now
-        table = slots_table(list(self._standings.values()), left_s, self._total_s)
-        self._live.update(table, refresh=True)
+        self._ends = self._monotonic() + left_s
+
+    def draw(self) -> Table:
+        """Return the table as it stands."""
+        left_s = self._ends - self._monotonic()
+        return slots_table(list(self._standings.values()), left_s, self._total_s)
 
 
 @contextlib.contextmanager
@@ -82,8 +82,14 @@ def watcher_for_stderr() -> Generator[Watcher]:
     if not console.is_terminal or console.is_dumb_terminal:
         yield LineWatcher(sys.stderr)
         return
-    with Live(console=console, auto_refresh=False, transient=True) as live:
-        yield LiveWatcher(console, live)
+    watcher = LiveWatcher(console)
+    with Live(
+        console=console,
+        get_renderable=watcher.draw,
+        refresh_per_second=_DRAWINGS_PER_S,
+        transient=True,
+    ):
+        yield watcher
 
 
 def describe(standing: Standing) -> str:

@@ -179,6 +179,7 @@ def measured_roof(parts: Parts, slot: Slot) -> Roof:
     known = parts.ledger.roof(slot.target, parts.environment.id)
     if known is not None:
         return Roof.model_validate(known)
+    parts.watcher.say("Measuring once what this machine can do at best.")
     with parts.budget.phase("roof", ROOF_S) as charge:
         began = time.monotonic()
         roof = parts.trying(slot, "roof", parts.judge.measure_roof)

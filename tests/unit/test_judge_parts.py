@@ -67,7 +67,7 @@ def test_another_architecture_is_killed():
     ("stderr", "line"),
     [
         (
-            "kernel.cpp: In function 'void launch()':\nkernel.cpp:3:5: error: 'foo' was not declared"
+            "kernel.cpp: In 'void launch()':\nkernel.cpp:3:5: error: 'foo' was not declared"
             "\n   3 | foo();\nkernel.cpp:9:1: error: another\n",
             "kernel.cpp:3:5: error: 'foo' was not declared",
         ),

@@ -1,7 +1,6 @@
 import io
 
 from rich.console import Console
-from rich.live import Live
 
 from flows.display import LineWatcher, LiveWatcher, budget_bar, slots_table
 from flows.standing import Standing
@@ -38,10 +37,13 @@ def test_the_table_shows_every_slot():
         assert word in text
 
 
-def test_a_terminal_is_drawn_at_most_twice_a_second():
-    console = Console(width=120, file=io.StringIO(), force_terminal=True)
-    with Live(console=console, auto_refresh=False) as live:
-        watcher = LiveWatcher(console, live)
-        for left_s in range(50):
-            watcher.show([standing(doing=f"step {left_s}")], left_s)
-    assert console.file.getvalue().count("step") <= 2  # one drawing, and the last at the end
+def test_a_drawing_shows_a_standing_as_it_is_then():
+    now = [100.0]
+    watcher = LiveWatcher(Console(file=io.StringIO()), monotonic=lambda: now[0])
+    row = standing(doing="calibrating")
+    watcher.show([row], 60)
+    row.doing, now[0] = "confirming x", 130.0
+    console = Console(width=120, file=io.StringIO())
+    console.print(watcher.draw())
+    assert "confirming x" in console.file.getvalue()
+    assert "0:30 left" in console.file.getvalue()
