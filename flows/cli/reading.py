@@ -66,7 +66,7 @@ def show(id_: Id, *, as_json: Json = False) -> None:
     paths = config_of().workspace
     if not paths.ledger_db.exists():
         raise UsageError(f"No night has run in {paths.home} yet; forge night runs one.")
-    found = _query(paths, "show", id=id_)
+    found = _query(paths, "show", id=_full_id(paths, id_))
     if as_json:
         emit_json(found)
     else:
@@ -78,6 +78,15 @@ def _slot(text: str, known: list[str]) -> str:
 
     targets = {name.partition("/")[2] for name in known}
     return str(parse_slot(text, probe_environment(), targets))
+
+
+def _full_id(paths: Workspace, id_: str) -> str:
+    """Return ``task/target@gN`` with the target's full name; any other id as it is."""
+    slot, at, generation = id_.partition("@")
+    if not at or "/" not in slot:
+        return id_
+    known = [f"{row['task']}/{row['target']}" for row in _query(paths, "status")]
+    return f"{_slot(slot, known)}@{generation}"
 
 
 def _query(paths: Workspace, name: str, **params: str) -> Any:  # noqa: ANN401 - as its name says

@@ -351,7 +351,7 @@ class _Turn:
                 workload=self._spec.id,
                 max_error=report["max_error"],
                 allowed_error=report["allowed_error"],
-                worst_ratio=report["worst_ratio"],
+                worst_ratio=max(0.0, report["worst_ratio"]),
             )
 
 

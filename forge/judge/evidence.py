@@ -70,11 +70,11 @@ class NumericError(Record):
 
     workload: str
     max_error: float
-    """Largest absolute error against float64."""
+    """Absolute error against float64 of the worst element: the largest share of its budget."""
     allowed_error: float
     """What was allowed at that element."""
     worst_ratio: float
-    """Largest error over allowed error, over all elements; above 1 is a failure."""
+    """The one over the other; above 1 is a failure."""
 
 
 class Policy(Record):

@@ -134,14 +134,15 @@ class _Report:
     """The worst of all calls and outputs, and the first wrong element in words."""
 
     def __init__(self) -> None:
-        self.max_error = self.allowed_error = self.worst_ratio = 0.0
+        self.max_error = self.allowed_error = 0.0
+        self.worst_ratio = -1.0
         self.wrong = self.wrong_nan = self.unwritten = self.canary = 0
         self.first = ""
 
     def add(self, call: int, array: Array, found: Comparison, expected: Expected) -> None:
-        self.max_error = max(self.max_error, found.max_error)
         if found.worst_ratio > self.worst_ratio:
             self.worst_ratio, self.allowed_error = found.worst_ratio, found.allowed_error
+            self.max_error = found.max_error
         self.wrong += found.wrong
         self.wrong_nan += found.wrong_nan
         self.unwritten += found.unwritten

@@ -73,9 +73,9 @@ inline bool has_died(int pidfd) {
 }
 
 struct Comparison {
-  double max_error;      // largest absolute error
-  double allowed_error;  // what was allowed where error over allowed is largest
-  double worst_ratio;    // largest error over allowed
+  double max_error;      // absolute error of the worst element: where error over allowed is largest
+  double allowed_error;  // what was allowed there
+  double worst_ratio;    // the one over the other; -1 while there is no element
   int64_t worst_index;
   int64_t wrong;         // elements beyond what is allowed
   int64_t wrong_nan;     // NaN or infinity where there should be none, or the other way round
@@ -86,9 +86,9 @@ struct Comparison {
 constexpr int64_t kBlock = 4096;
 
 void note_error(int64_t i, double error, double ratio, float allowed, Comparison* c) {
-  if (error > c->max_error) c->max_error = error;
   if (ratio <= c->worst_ratio) return;
   c->worst_ratio = ratio;
+  c->max_error = error;
   c->allowed_error = allowed;
   c->worst_index = i;
 }
@@ -121,27 +121,23 @@ void compare_closely(const float* got, const double* expected, const float* allo
 
 void compare_block(const float* got, const double* expected, const float* allowed, int64_t start,
                    int64_t end, uint32_t poison, Comparison* c) {
-  double max_error = 0, max_ratio = 0;
+  double max_ratio = 0;
   int64_t plain = 0;
-#pragma omp simd reduction(max : max_error, max_ratio) reduction(+ : plain)
+#pragma omp simd reduction(max : max_ratio) reduction(+ : plain)
   for (int64_t i = start; i < end; ++i) {
     const double error = std::fabs(static_cast<double>(got[i]) - expected[i]);
     const double ratio = error / static_cast<double>(allowed[i]);
-    max_error = error > max_error ? error : max_error;
     max_ratio = ratio > max_ratio ? ratio : max_ratio;
     plain += ratio <= 1.0 && error <= 3.4e38;  // neither holds for a NaN
   }
   const bool is_plain = plain == end - start;
-  if (is_plain && max_ratio <= c->worst_ratio) {
-    if (max_error > c->max_error) c->max_error = max_error;
-    return;
-  }
+  if (is_plain && max_ratio <= c->worst_ratio) return;
   compare_closely(got, expected, allowed, start, end, poison, c);
 }
 
 void merge(const Comparison& from, Comparison* to) {
-  if (from.max_error > to->max_error) to->max_error = from.max_error;
   if (from.worst_ratio > to->worst_ratio) {
+    to->max_error = from.max_error;
     to->worst_ratio = from.worst_ratio;
     to->allowed_error = from.allowed_error;
     to->worst_index = from.worst_index;
@@ -274,10 +270,10 @@ void forge_calls(void* launch, const int64_t* table, int64_t width, int64_t call
 // Oracle: one pass over an output. `allowed` is per element, in the unit of the output.
 void forge_compare(const float* got, const double* expected, const float* allowed, int64_t n,
                    uint32_t poison, Comparison* out) {
-  Comparison all{0, 0, 0, 0, 0, 0, 0, -1};
+  Comparison all{0, 0, -1, 0, 0, 0, 0, -1};
 #pragma omp parallel
   {
-    Comparison mine{0, 0, 0, 0, 0, 0, 0, -1};
+    Comparison mine{0, 0, -1, 0, 0, 0, 0, -1};
 #pragma omp for schedule(static)
     for (int64_t start = 0; start < n; start += kBlock) {
       const int64_t end = start + kBlock < n ? start + kBlock : n;
