@@ -83,7 +83,7 @@ def main():
                 "group by 1 order by 2 desc"
             ).fetchall()
     sealed = report["candidates"]["sealed"]
-    overhead = dict(rows).get("overhead", 0.0)
+    overhead = sum(seconds for name, seconds in rows if name.endswith("/overhead"))
     spent = sum(seconds for _, seconds in rows)
     sys.stdout.write(f"{'envelope':40} seconds\n")
     for name, seconds in rows:
