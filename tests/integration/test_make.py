@@ -1,5 +1,6 @@
 """What make would do, asked with ``-n`` or with a stand-in Python; nothing is installed here."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,8 +10,17 @@ ROOT = Path(__file__).parents[2]
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    # `make test` runs this suite: its own flags and level must not reach the make asked here.
+    environment = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    environment.pop("MFLAGS", None)
     return subprocess.run(
-        ["make", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+        ["make", *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
 
 
