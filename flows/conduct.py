@@ -167,8 +167,11 @@ def conduct(night: OpenNight, take: TakeTurn = improve) -> NightReport:
 
 
 def first_pass(parts: Parts, standings: Sequence[Standing], take: TakeTurn) -> None:
-    """Give every slot one turn, each an equal share of the time that is left then."""
-    for index, standing in enumerate(standings):
+    """Give every slot one turn, each an equal share of the time that is left then.
+
+    Slots that nothing is sealed for yet come first: they have most to gain.
+    """
+    for index, standing in enumerate(sorted(standings, key=lambda s: s.generation > 0)):
         if parts.is_over:
             return
         share_s = schedule.first_share_s(parts.budget.usable_s, len(standings) - index)

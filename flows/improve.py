@@ -80,6 +80,7 @@ def improve(parts: Parts, standing: Standing, until: float) -> RoundReport:
     Faults end the round, not the night: they are recorded, and the slot is left in peace.
     """
     standing.rounds += 1
+    standing.until = until
     report = RoundReport(slot=str(standing.slot), round=standing.rounds)
     try:
         _round(parts, standing, until, report)
@@ -233,8 +234,9 @@ def confirm_best(parts: Parts, standing: Standing, subject: Subject) -> int | No
     means = screened_means(parts, standing)
     waiting = parts.ledger.candidates(standing.slot, S.WAITING)
     waiting.sort(key=lambda candidate: means.get(candidate.id, 0.0), reverse=True)
-    for candidate in waiting[:CONFIRMATIONS]:
-        if parts.is_over:
+    for number, candidate in enumerate(waiting[:CONFIRMATIONS]):
+        # The first one is owed; a second would take another slot's time.
+        if parts.is_over or (number and time.monotonic() > standing.until):
             return None
         if confirm_and_seal(parts, standing, subject, candidate):
             return standing.generation

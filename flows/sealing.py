@@ -33,6 +33,7 @@ RECONFIRM_ROUNDS = 6
 # Upper bounds that are reserved before a phase. A clear win is confirmed in ten rounds; a holdout
 # on which a candidate is exactly as fast takes about 35 to show that it is not slower than 0.98.
 CONFIRM_S, RECONFIRM_S, RIVALS_S = 60.0, 20.0, 30.0
+LEAST_CONFIRM_S = 25.0
 
 
 def confirm_and_seal(
@@ -263,7 +264,7 @@ def _confirm(
             noise=subject.noise,
             alpha=alpha,
             secret=secret,
-            deadline=min(time.monotonic() + CONFIRM_S, parts.budget.deadline),
+            deadline=_deadline(parts, standing),
             on_round=on_round,
         )
 
@@ -271,6 +272,13 @@ def _confirm(
         judged = parts.trying(standing.slot, "confirm", measure)
         charge.device_s = judged.evidence.device_s
     return judged
+
+
+def _deadline(parts: Parts, standing: Standing) -> float:
+    """Return when a confirmation must have decided: in its slot's turn, unless that is short."""
+    now = time.monotonic()
+    turn = max(standing.until, now + LEAST_CONFIRM_S)
+    return min(now + CONFIRM_S, turn, parts.budget.deadline)
 
 
 def _reconfirm(

@@ -66,6 +66,7 @@ class Standing:
         tried: Candidates that were screened tonight.
         rounds: Rounds tonight.
         fruitless: Rounds since the last promotion.
+        until: When its present turn ends, on ``time.monotonic``.
         doing: What is being done right now, for a person.
         trouble: Why it cannot be worked on; empty when it can.
         is_exhausted: Whether the student has nothing more to propose.
@@ -84,6 +85,7 @@ class Standing:
     tried: int = 0
     rounds: int = 0
     fruitless: int = 0
+    until: float = 0.0
     doing: str = ""
     trouble: str = ""
     is_exhausted: bool = False
