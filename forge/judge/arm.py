@@ -169,7 +169,7 @@ def populate_heap(size: int) -> None:
 
 def _heap() -> list[tuple[int, int]]:
     """Return where the C library's heap lies."""
-    maps = Path("/proc/self/maps").read_text(encoding="ascii").splitlines()
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     ranges = [line.split()[0].split("-") for line in maps if line.endswith("[heap]")]
     return [(int(start, 16), int(end, 16)) for start, end in ranges]
 

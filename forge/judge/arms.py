@@ -168,7 +168,8 @@ class Arm:
         self.kill()
         known = word in list(Word) and Word(word) in _CHECKS
         if not known:
-            raise HarnessFault(f"An arm could not be set up: word {word}, {text[-400:]}")
+            # No word of ours: the candidate wrote it. A fault would buy it another try.
+            return ArmEnded("crashed", f"wrote {word} where an arm says how it stands ({doing})")
         return ArmEnded(_CHECKS[Word(word)], f"{text.strip()[-500:]} ({doing})")
 
 

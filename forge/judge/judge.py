@@ -26,6 +26,7 @@ from forge.judge.session import (
     Subject,
     holdout_specs,
     tune_specs,
+    tune_specs_of_all_values,
 )
 from forge.judge.yardsticks import Yardsticks, above_roof
 from forge.verdict import Inconclusive
@@ -244,7 +245,8 @@ class CpuJudge:
         record = self._record(
             phase, task, (candidate, baseline, None), timed, noise=noise, policy=policy
         )
-        if not self._check_holdouts(record, holdouts[TIMED_HOLDOUTS:]):
+        unlisted = (*holdouts[TIMED_HOLDOUTS:], *tune_specs_of_all_values(task))
+        if not self._check_holdouts(record, unlisted):
             return _judged(record)
         while len(record.rounds) < policy.max_rounds:
             record.holdouts = "passed"

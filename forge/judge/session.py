@@ -47,6 +47,23 @@ def tune_specs(loaded: LoadedTask) -> tuple[WorkloadSpec, ...]:
     )
 
 
+def tune_specs_of_all_values(loaded: LoadedTask) -> tuple[WorkloadSpec, ...]:
+    """Return the tuned shapes with every other legal distribution, to be checked, not timed.
+
+    A kernel that is careful on unknown shapes only would otherwise be careless on these. The
+    heaviest shape gets one distribution, drawn anew each time.
+    """
+    task, tune = loaded.task, tune_specs(loaded)
+    heavy = max(tune, key=lambda spec: task.bytes_moved(task.resolve(spec.axes)))
+    found: list[WorkloadSpec] = []
+    for spec in tune:
+        others = [d for d in task.holdouts.distributions if d != spec.distribution]
+        for name in [secrets.choice(others)] if spec is heavy and others else others:
+            changed = {"id": f"{spec.id}-{name}", "distribution": name, "split": "holdout"}
+            found.append(spec.model_copy(update={**changed, "calls": 8, "weight": 0.0}))
+    return tuple(found)
+
+
 def holdout_specs(loaded: LoadedTask, secret: bytes) -> tuple[WorkloadSpec, ...]:
     """Return the slot's holdouts: the first ``TIMED_HOLDOUTS`` are timed, the others checked."""
     drawn = draw_holdouts(loaded.task, secret, TIMED_HOLDOUTS + CHECKED_HOLDOUTS)
