@@ -127,7 +127,7 @@ def open_night(
     with stop_on_signals(stop, watcher.say):
         try:
             yield OpenNight(parts=parts, plan=plan, started=started)
-        except BaseException:
+        except BaseException:  # cleaned up, then raised again
             ledger.close_night(night, "interrupted", {})
             raise
 

@@ -52,7 +52,7 @@ class BlobStore:
                     file.flush()
                     os.fsync(file.fileno())
                 Path(partial).replace(path)
-            except BaseException:
+            except BaseException:  # cleaned up, then raised again
                 Path(partial).unlink(missing_ok=True)
                 raise
             _sync_folder(path.parent)

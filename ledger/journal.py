@@ -112,7 +112,7 @@ class Journal:
                 # What a killed process left of a ledger it was creating.
                 shutil.rmtree(stale, ignore_errors=True)
             BlobStore(evidence_dir).remove_partial()
-        except BaseException:
+        except BaseException:  # cleaned up, then raised again
             self._connection.close()
             raise
 
@@ -139,7 +139,7 @@ class Journal:
                 transaction = Transaction(cursor, now, head or read_head(cursor))
                 yield transaction
                 cursor.commit()
-            except BaseException:
+            except BaseException:  # cleaned up, then raised again
                 _roll_back(cursor)
                 raise
             self._head = transaction.head

@@ -68,7 +68,7 @@ def migrate(
             connection.execute(sql)
             now = clock().astimezone(UTC).replace(tzinfo=None)
             connection.execute("insert into migrations values (?, ?)", [number, now])
-        except BaseException:
+        except BaseException:  # cleaned up, then raised again
             connection.rollback()
             raise
         connection.commit()

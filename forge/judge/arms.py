@@ -248,7 +248,7 @@ def start_arm(
         limit = COMPILE_S if kernel.language == "compiled" else READY_S
         arm.await_word(Word.READY, limit, "while warming up")
         arm.stop()
-    except BaseException:
+    except BaseException:  # cleaned up, then raised again
         arm.kill()
         raise
     return arm

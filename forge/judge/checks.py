@@ -34,11 +34,6 @@ _TABLE = (
         sentence="The source calls nothing that the task does not allow.",
         where="builder",
     ),
-    Check(
-        id="known-source",
-        sentence="The source differs from every one this slot has already judged.",
-        where="builder",
-    ),
     Check(id="builds", sentence="The compiler accepts the source.", where="builder"),
     Check(
         id="has-launch",

@@ -52,10 +52,6 @@ class ControlPage:
         raw = bytes(self.memory[TEXT + 8 : TEXT + 8 + size]).decode(errors="replace")
         return "".join(c if c.isprintable() or c == "\n" else "?" for c in raw)
 
-    def clear(self) -> None:
-        """Make the page new for the next arm."""
-        self.memory[:] = bytes(PAGE_BYTES)
-
     def close(self) -> None:
         """Unmap the page."""
         self.memory.close()

@@ -7,7 +7,7 @@ import secrets
 import time
 from typing import TYPE_CHECKING, Self
 
-from forge.errors import HarnessFault
+from forge.errors import HarnessFault, UsageError
 from forge.host import require_compiler
 from forge.judge import decision_v1
 from forge.judge.arms import Runnable
@@ -82,13 +82,18 @@ class CpuJudge:
         library = build_native(self._cache, self._compiler, self._environment.id)
         self._library = library
         self._native = Native.load(library)
+        if not self._native.library.forge_can_flush():
+            raise UsageError(
+                "This processor cannot evict single cache lines (clflushopt), and times on warm"
+                " caches are not what a night promises; use one that can."
+            )
         os.sched_setaffinity(0, [self._cores.coordinator])
         self.bench = Bench(Trio.start(library, self._cores), self._native, self._cores)
         self._missing = tuple(self.bench.trio.zygote.hello["missing"])
         if self._missing and not self._attended:
             self.bench.close()
             os.sched_setaffinity(0, self._before)
-            raise HarnessFault(
+            raise UsageError(
                 f"This host lacks the sandbox layers {list(self._missing)}; an unattended night "
                 "needs them all. `forge doctor` says what to do."
             )
@@ -201,10 +206,8 @@ class CpuJudge:
         specs = self._take_up(task)
         apart = None if origin.source.digest == baseline.source.digest else origin
         record = self._record("reconfirm", task, (candidate, baseline, apart), specs, noise=noise)
-        record.holdouts = "passed"
         for _ in range(rounds):
             if not self._round(record, specs, kept=False):
-                record.holdouts = "failed"
                 break
         return _judged(record)
 

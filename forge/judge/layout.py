@@ -40,11 +40,6 @@ class Region(BaseModel):
         last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
         return (last + 1) * ITEM_BYTES[self.dtype]
 
-    @property
-    def is_contiguous(self) -> bool:
-        """Whether its rows follow each other without a gap."""
-        return self.strides == contiguous_strides(self.shape)
-
 
 class Layout(BaseModel):
     """The buffers of a number of calls in one shared memory file."""

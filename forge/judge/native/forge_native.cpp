@@ -153,7 +153,7 @@ void merge(const Comparison& from, Comparison* to) {
 
 extern "C" {
 
-// Whether forge_flush evicts exactly these lines; where it does not, callers sweep the caches.
+// Whether forge_flush evicts anything; a judge refuses to start where it does not.
 int forge_can_flush() {
 #if defined(__x86_64__) && defined(__CLFLUSHOPT__)
   return 1;
@@ -188,12 +188,6 @@ void forge_keep_awake() { set_awake(1); }
 
 void forge_fill(uint32_t* p, int64_t words, uint32_t pattern) {
   for (int64_t i = 0; i < words; ++i) p[i] = pattern;
-}
-
-int64_t forge_count_not(const uint32_t* p, int64_t words, uint32_t pattern) {
-  int64_t n = 0;
-  for (int64_t i = 0; i < words; ++i) n += p[i] != pattern;
-  return n;
 }
 
 // Coordinator: let the stopped arm go and wait for its word. The clock starts before the arm can

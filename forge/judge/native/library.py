@@ -88,7 +88,6 @@ class Native:
             "forge_guard_cores": (ctypes.c_int, [ptr, i64]),
             "forge_keep_awake": (None, []),
             "forge_fill": (None, [ptr, i64, u32]),
-            "forge_count_not": (i64, [ptr, i64, u32]),
             "forge_turn": (i64, [ptr, ptr, ctypes.c_int, i64, ptr, ptr, ptr, i64, ctypes.c_int]),
             "forge_await": (i64, [ptr, ctypes.c_uint64, ctypes.c_int, i64]),
             "forge_wait_go": (None, [ptr, ptr]),
