@@ -12,6 +12,7 @@ import os
 import resource
 import types
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _PAGE = 4096
 _ROW = 16  # int64 arguments per call in the table of forge_calls
-_ALLOCATING = ("reference", "compiled", "py")
 _DTYPES = {
     "float32": torch.float32,
     "int32": torch.int32,
@@ -132,8 +132,9 @@ def run_arm(spec: ArmSpec, fds: Sequence[int], native: Native) -> None:
     calls = make.get(spec.language, _reference)(spec, native, warm, timed)
     calls.warm_up()
     library = native.library
-    for start, end in _heap() if spec.language in _ALLOCATING else ():
-        # What a reference allocates must be as cold as the outputs a kernel is given.
+    for start, end in calls.made():
+        # What a reference allocates must be as cold as the outputs a kernel is given; the
+        # interpreter's own data must not be, or the reference alone would pay for it.
         library.forge_flush(start, end - start)
     library.forge_wait_go(page + GO, page + STATE)
     calls.burst()
@@ -153,8 +154,12 @@ def keep_pages() -> None:
     libc.mallopt(_M_TOP_PAD, 64 << 20)
 
 
-def populate_heap(size: int) -> None:
-    """Let the heap own ``size`` touched bytes: faulting them in one by one takes twice as long."""
+def populate_heap(size: int) -> int:
+    """Let the heap own ``size`` touched bytes: faulting them in one by one takes twice as long.
+
+    Returns:
+        Where they begin; 0 if there are none.
+    """
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     libc.malloc.argtypes = [ctypes.c_size_t]
@@ -165,28 +170,32 @@ def populate_heap(size: int) -> None:
         start = -(-block // _PAGE) * _PAGE
         libc.madvise(start, max(0, block + size - start) // _PAGE * _PAGE, _MADV_POPULATE_WRITE)
         libc.free(block)
+    return int(block or 0)
 
 
-def _heap() -> list[tuple[int, int]]:
-    """Return where the C library's heap lies."""
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
-    ranges = [line.split()[0].split("-") for line in maps if line.endswith("[heap]")]
-    return [(int(start, 16), int(end, 16)) for start, end in ranges]
-
-
-class _Calls:
-    """How a kernel of one language is called."""
-
-    def __init__(
-        self, warm_up: Callable[[], None], burst: Callable[[], None], after: Callable[[], None]
-    ) -> None:
-        self.warm_up = warm_up
-        self.burst = burst
-        self.after = after
+def _heap_end() -> int:
+    libc = ctypes.CDLL(None)
+    libc.sbrk.restype = ctypes.c_size_t
+    return int(libc.sbrk(ctypes.c_ssize_t(0)))
 
 
 def _nothing() -> None:
     return
+
+
+def _nowhere() -> list[tuple[int, int]]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """How a kernel of one language is called."""
+
+    warm_up: Callable[[], None]
+    burst: Callable[[], None]
+    after: Callable[[], None] = _nothing
+    made: Callable[[], list[tuple[int, int]]] = _nowhere
+    """Address ranges in which the kernel's own allocations for results lie."""
 
 
 Pair = tuple[Buffers, Buffers]
@@ -209,7 +218,7 @@ def _machine_code(spec: ArmSpec, native: Native, warm: Pair, timed: Pair) -> _Ca
         pointer = int(table.ctypes.data)
         return lambda: native.library.forge_calls(address, pointer, width, len(table))
 
-    return _Calls(call(tables[0]), call(tables[1]), _nothing)
+    return _Calls(call(tables[0]), call(tables[1]))
 
 
 def _row(spec: ArmSpec, pair: Pair, call: int) -> list[int]:
@@ -261,7 +270,7 @@ def _python(spec: ArmSpec, _native: Native, warm: Pair, timed: Pair) -> _Calls:
         for row in rows:
             launch(*row)
 
-    return _Calls(warm_up, burst, _nothing)
+    return _Calls(warm_up, burst)
 
 
 def _both(pair: Pair, call: int) -> list[torch.Tensor]:
@@ -270,7 +279,7 @@ def _both(pair: Pair, call: int) -> list[torch.Tensor]:
 
 def _reference(spec: ArmSpec, _native: Native, warm: Pair, timed: Pair) -> _Calls:
     calls = _Reference(spec, warm, timed)
-    return _Calls(calls.warm_up, calls.burst, calls.after)
+    return _Calls(calls.warm_up, calls.burst, calls.after, calls.made)
 
 
 def _rows(pair: Pair) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
@@ -292,15 +301,23 @@ class _Reference:
         self._warm = _rows(warm)
         self._timed = _rows(timed)
         self._results: list[Any] = []
+        self._made: set[tuple[int, int]] = set()
 
     def warm_up(self) -> None:
         """Make a burst's worth of results, alive together, until that takes no new page."""
-        populate_heap(2 * sum(r.span_bytes for call in self._layout.calls for r in call))
+        size = 2 * sum(r.span_bytes for call in self._layout.calls for r in call)
+        block = populate_heap(size)
         for _ in range(_WARM_CYCLES):
             before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
             self._cycle()
             if resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before <= _FEW_FAULTS:
                 break
+        if block:
+            self._made.add((block, max(block, _heap_end())))
+
+    def made(self) -> list[tuple[int, int]]:
+        """Return where the results of the burst will lie: the new end of the heap, and holes."""
+        return sorted(self._made)
 
     def _cycle(self) -> None:
         run, inputs = (
@@ -309,6 +326,7 @@ class _Reference:
         )
         with torch.inference_mode():
             results = [run(*row) for row in inputs]
+        self._made = {_range(value) for result in results for value in _tuple(result)}
         for result, (_, outputs) in zip(results, self._warm, strict=False):
             _copy_out(result, outputs)
 
@@ -325,7 +343,14 @@ class _Reference:
             _copy_out(result, outputs)
 
 
+def _tuple(result: object) -> Sequence[torch.Tensor]:
+    return result if isinstance(result, (tuple, list)) else (result,)  # pyright: ignore[reportUnknownVariableType, reportReturnType]
+
+
+def _range(value: torch.Tensor) -> tuple[int, int]:
+    return value.data_ptr(), value.data_ptr() + value.untyped_storage().nbytes()
+
+
 def _copy_out(result: object, outputs: Sequence[torch.Tensor]) -> None:
-    returned: Any = result if isinstance(result, (tuple, list)) else (result,)  # pyright: ignore[reportUnknownVariableType]
-    for value, output in zip(returned, outputs, strict=True):
+    for value, output in zip(_tuple(result), outputs, strict=True):
         output.copy_(value)

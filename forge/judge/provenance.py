@@ -31,6 +31,11 @@ class CallRecorder(TorchDispatchMode):
         super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.called: set[str] = set()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Answer "no" and torch does not wrap this class: the wrapper takes two seconds an arm."""
+        return False
+
     def __torch_dispatch__(
         self,
         func: Any,  # noqa: ANN401  (torch hands over an operator overload)
