@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict
 
-from forge.judge.control import GO, STATE, ControlPage, Word
+from forge.judge.control import GO, STATE, ControlPage, Go, Word
 from forge.judge.layout import Layout, Region
 from forge.judge.provenance import forbidden_calls
 
@@ -136,11 +136,11 @@ def run_arm(spec: ArmSpec, fds: Sequence[int], native: Native) -> None:
         # What a reference allocates must be as cold as the outputs a kernel is given; the
         # interpreter's own data must not be, or the reference alone would pay for it.
         library.forge_flush(start, end - start)
-    library.forge_wait_go(page + GO, page + STATE)
+    library.forge_say_and_wait(page + GO, Go.BURST, page + STATE, Word.READY)
     calls.burst()
-    library.forge_say(page + STATE, int(Word.DONE))
+    library.forge_say_and_wait(page + GO, Go.COPY, page + STATE, Word.DONE)
     calls.after()
-    library.forge_say(page + STATE, int(Word.COPIED))
+    library.forge_say(page + STATE, Word.COPIED)
 
 
 def keep_pages() -> None:

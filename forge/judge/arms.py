@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from forge.errors import HarnessFault
-from forge.judge.control import GO, STATE, ControlPage, Word
+from forge.judge.control import GO, STATE, ControlPage, Go, Word
 from forge.judge.control import PAGE_BYTES as CONTROL_BYTES
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Arm:
         raise HarnessFault(f"Process {self.pid} does not stop.")
 
     def take_turn(self, limit_ns: int) -> int:
-        """Run the burst by the coordinator's clock and return its nanoseconds."""
+        """Run the burst by the coordinator's clock, stop, and return its nanoseconds."""
         self.seen = np.zeros(len(self.probes), dtype=np.uint32)
         page = self._page()
         spent = self.native.library.forge_turn(
@@ -127,14 +128,19 @@ class Arm:
             self.probes.ctypes.data,
             self.seen.ctypes.data,
             0 if self.is_trusted else len(self.probes),
-            int(self.is_trusted),
         )
         if spent < 0:
             raise self._ended(spent, "in its burst", limit_ns / 1e9)
+        self.stop()
+        return spent
+
+    def finish(self) -> None:
+        """Let a reference copy its results, now that no clock runs, and kill the arm."""
         if self.is_trusted:
+            struct.pack_into("Q", self.control.memory, GO, Go.COPY)
+            signal.pidfd_send_signal(self.pidfd, signal.SIGCONT)
             self.await_word(Word.COPIED, COPY_S, "copying its results")
         self.kill()
-        return spent
 
     def has_late_write(self) -> bool:
         """Whether a probed output word is not what it was when the arm said done."""

@@ -29,6 +29,14 @@ class Word(IntEnum):
     FORBIDDEN_CALL = 12
 
 
+class Go(IntEnum):
+    """What the coordinator lets an arm do."""
+
+    BURST = 1
+    COPY = 2
+    """For a reference: put the results where they are compared."""
+
+
 class ControlPage:
     """A mapped page; both sides use it."""
 

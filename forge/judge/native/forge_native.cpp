@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -19,7 +20,8 @@
 namespace {
 
 // The words an arm may say (forge/judge/control.py): ready, done, copied, and from 8 on errors.
-constexpr uint64_t kReady = 1, kDone = 2, kFirstError = 8;
+constexpr uint64_t kDone = 2, kFirstError = 8;
+constexpr int64_t kSweepNs = 50'000'000;  // where coordinator and arms share a core, guards starve
 constexpr int64_t kTimedOut = -1, kDied = -2, kSaidError = -3;
 
 inline int64_t now_ns() {
@@ -41,31 +43,47 @@ inline int signal_by_pidfd(int pidfd, int number) {
   return static_cast<int>(syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0));
 }
 
-// 1 while the arms' cores must not fall asleep; see keep_awake.
+// Odd while the arms' cores must not fall asleep; see guard.
 uint32_t awake = 0;
+// How many guards have swept their core's cache since.
+uint32_t swept = 0;
 
-// An idle core of a virtual machine takes 100 to 300 us to wake up. So while a turn is about to
-// begin, a thread that gives way to anything else (SCHED_IDLE) keeps each arm's core running; it
-// goes to sleep as soon as the arm has been let go.
-void* keep_awake(void* core) {
+int64_t guards = 0;
+
+inline int64_t second_level_bytes() {
+  const int64_t bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? bytes : 2 << 20;
+}
+
+// One thread a core of the arms, for what must happen there before a turn. It reads more memory
+// than the second-level cache holds: what an arm left behind (its own code, or another's) is then
+// gone for whoever comes next. And it keeps the core running until the arm has been let go,
+// because an idle core of a virtual machine takes 100 to 300 us to wake up; it gives way to
+// anything else (SCHED_IDLE).
+void* guard(void* core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<int>(reinterpret_cast<intptr_t>(core)), &set);
   sched_setaffinity(0, sizeof set, &set);
   sched_param none{};
   sched_setscheduler(0, SCHED_IDLE, &none);
-  for (;;) {
-    if (__atomic_load_n(&awake, __ATOMIC_ACQUIRE))
+  const std::vector<uint64_t> other(2 * second_level_bytes() / 8, 1);
+  volatile uint64_t sum = 0;
+  for (uint32_t done = 0;;) {
+    const uint32_t now = __atomic_load_n(&awake, __ATOMIC_ACQUIRE);
+    if (!(now & 1)) {
+      syscall(SYS_futex, &awake, FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
+    } else if (now != done) {
+      for (size_t i = 0; i < other.size(); i += 8) sum = sum + other[i];
+      done = now;
+      __atomic_add_fetch(&swept, 1, __ATOMIC_RELEASE);
+    } else {
       relax();
-    else
-      syscall(SYS_futex, &awake, FUTEX_WAIT_PRIVATE, 0, nullptr, nullptr, 0);
+    }
   }
 }
 
-void set_awake(uint32_t value) {
-  __atomic_store_n(&awake, value, __ATOMIC_RELEASE);
-  if (value) syscall(SYS_futex, &awake, FUTEX_WAKE_PRIVATE, 1 << 20, nullptr, nullptr, 0);
-}
+void let_sleep() { __atomic_and_fetch(&awake, ~1u, __ATOMIC_RELEASE); }
 
 inline bool has_died(int pidfd) {
   pollfd p{pidfd, POLLIN, 0};
@@ -173,18 +191,28 @@ void forge_flush(const char* p, int64_t bytes) {
 #endif
 }
 
-// Coordinator: start one thread a core that can keep it awake. They end with the process.
+// Coordinator: start one guard a core. They end with the process.
 int forge_guard_cores(const int64_t* cores, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     pthread_t thread;
-    if (pthread_create(&thread, nullptr, keep_awake, reinterpret_cast<void*>(cores[i]))) return -1;
+    if (pthread_create(&thread, nullptr, guard, reinterpret_cast<void*>(cores[i]))) return -1;
     pthread_detach(thread);
   }
+  guards = n;
   return 0;
 }
 
-// Coordinator: keep the guarded cores awake until the next turn has begun.
-void forge_keep_awake() { set_awake(1); }
+// Coordinator: sweep the guarded cores' caches, and keep them awake until the next turn begins.
+void forge_prepare_cores() {
+  __atomic_store_n(&swept, 0, __ATOMIC_RELEASE);
+  __atomic_store_n(&awake, (awake | 1) + 2, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &awake, FUTEX_WAKE_PRIVATE, 1 << 20, nullptr, nullptr, 0);
+  const int64_t start = now_ns();
+  while (__atomic_load_n(&swept, __ATOMIC_ACQUIRE) < guards && now_ns() - start < kSweepNs) {
+    timespec nap{0, 20000};
+    nanosleep(&nap, nullptr);
+  }
+}
 
 void forge_fill(uint32_t* p, int64_t words, uint32_t pattern) {
   for (int64_t i = 0; i < words; ++i) p[i] = pattern;
@@ -192,15 +220,14 @@ void forge_fill(uint32_t* p, int64_t words, uint32_t pattern) {
 
 // Coordinator: let the stopped arm go and wait for its word. The clock starts before the arm can
 // run at all, because it is still stopped when `go` is set. As soon as it says done, the words at
-// `probes` are read (a later write shows), and unless `keep` the arm is killed.
+// `probes` are read (a later write shows), and the arm is stopped again.
 // Returns nanoseconds, or kTimedOut, kDied, kSaidError.
 int64_t forge_turn(uint64_t* go, const uint64_t* state, int pidfd, int64_t limit_ns,
-                   const char* outputs, const int64_t* probes, uint32_t* seen, int64_t n_probes,
-                   int keep) {
+                   const char* outputs, const int64_t* probes, uint32_t* seen, int64_t n_probes) {
   const int64_t start = now_ns();
   store(go, 1);
   signal_by_pidfd(pidfd, SIGCONT);
-  set_awake(0);
+  let_sleep();
   int64_t end = start;
   int64_t result = 0;
   for (uint64_t spins = 0;; ++spins) {
@@ -219,7 +246,7 @@ int64_t forge_turn(uint64_t* go, const uint64_t* state, int pidfd, int64_t limit
   }
   for (int64_t i = 0; i < n_probes; ++i)
     seen[i] = *reinterpret_cast<const volatile uint32_t*>(outputs + probes[i]);
-  if (!keep) signal_by_pidfd(pidfd, SIGKILL);
+  signal_by_pidfd(pidfd, SIGSTOP);
   return result;
 }
 
@@ -237,10 +264,10 @@ int64_t forge_await(const uint64_t* state, uint64_t value, int pidfd, int64_t li
   }
 }
 
-// Arm: say ready, then wait for the word that starts the clock.
-void forge_wait_go(const uint64_t* go, uint64_t* state) {
-  store(state, kReady);
-  while (!load(go)) relax();
+// Arm: say `word`, then wait for the coordinator's `value`.
+void forge_say_and_wait(const uint64_t* go, uint64_t value, uint64_t* state, uint64_t word) {
+  store(state, word);
+  while (load(go) < value) relax();
 }
 
 void forge_say(uint64_t* state, uint64_t value) { store(state, value); }

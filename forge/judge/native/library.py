@@ -81,17 +81,17 @@ class Native:
     def load(cls, path: Path) -> Native:
         """Load the library that ``build_native`` returned."""
         library = ctypes.CDLL(str(path))
-        i64, u32, ptr = ctypes.c_int64, ctypes.c_uint32, ctypes.c_void_p
+        i64, u32, u64, ptr = ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
         signatures: dict[str, tuple[object, list[object]]] = {
             "forge_can_flush": (ctypes.c_int, []),
             "forge_flush": (None, [ptr, i64]),
             "forge_guard_cores": (ctypes.c_int, [ptr, i64]),
-            "forge_keep_awake": (None, []),
+            "forge_prepare_cores": (None, []),
             "forge_fill": (None, [ptr, i64, u32]),
-            "forge_turn": (i64, [ptr, ptr, ctypes.c_int, i64, ptr, ptr, ptr, i64, ctypes.c_int]),
-            "forge_await": (i64, [ptr, ctypes.c_uint64, ctypes.c_int, i64]),
-            "forge_wait_go": (None, [ptr, ptr]),
-            "forge_say": (None, [ptr, ctypes.c_uint64]),
+            "forge_turn": (i64, [ptr, ptr, ctypes.c_int, i64, ptr, ptr, ptr, i64]),
+            "forge_await": (i64, [ptr, u64, ctypes.c_int, i64]),
+            "forge_say_and_wait": (None, [ptr, u64, ptr, u64]),
+            "forge_say": (None, [ptr, u64]),
             "forge_calls": (None, [ptr, ptr, i64, i64]),
             "forge_compare": (None, [ptr, ptr, ptr, i64, u32, ctypes.POINTER(Comparison)]),
             "forge_fma_rate": (ctypes.c_double, [i64]),
