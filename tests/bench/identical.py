@@ -1,10 +1,11 @@
 """An identical computation on both sides must read 1.00: the arms differ in the kernel alone.
 
-    python tests/bench/identical.py [--task softmax]... [--rounds 30] [--out FILE]
+    python tests/bench/identical.py [--task softmax]... [--rounds 80] [--out FILE]
 
 For every task and tune workload: the eager reference against itself, and, where torch has an
 ``out=`` variant, the reference (which allocates its result) against a kernel that calls the same
-function into ready memory. Prints the geometric mean of the ratio with its 95 % interval.
+function into ready memory. Prints the geometric mean of the ratio with its 95 % interval, over as
+many rounds as make the interval 0.01 wide to each side, at most ``--rounds``.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from forge.judge.session import tune_specs
 from forge.tasks.load import find_tasks
 
 CATALOG = Path(__file__).parents[2] / "baselines" / "catalog"
+LEAST_ROUNDS = 24
 SAME = {
     "softmax": "torch.softmax(x, -1, out=out)",
     "log_softmax": "torch.log_softmax(x, -1, out=out)",
@@ -46,7 +48,7 @@ def pairs(task):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--task", action="append")
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=80)
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
     tasks = find_tasks([CATALOG])
@@ -62,7 +64,7 @@ def main():
             for spec in tune_specs(task):
                 for what, baseline, candidate in pairs(task):
                     logs = []
-                    for _ in range(asked.rounds):
+                    while len(logs) < asked.rounds and not is_enough(logs):
                         pool = Pool.of(spec.id, secrets.token_bytes(32), spec.calls)
                         arms = {"baseline": baseline, "candidate": candidate}
                         turned = bench.sample(task, spec, pool, arms)
@@ -70,17 +72,28 @@ def main():
                             sys.exit(f"{name} {spec.axes}: {turned.findings}")
                         times = turned.sample.burst_ns
                         logs.append(math.log(times["baseline"] / times["candidate"]))
-                    interval = published_interval(clipped(logs))
+                    interval = published_interval(clipped(in_twos(logs)))
                     worst = max(worst, abs(interval.point - 1))
                     rows.append((name, spec.axes, what, interval, times["baseline"] / spec.calls))
                     sizes = " ".join(f"{k}={v}" for k, v in spec.axes.items())
                     line = (
                         f"{name:15} {sizes:24} {what:7} {interval.point:.4f} "
                         f"[{interval.lower:.4f}, {interval.upper:.4f}] {rows[-1][4] / 1e3:9.1f} us"
+                        f" {len(logs):4} rounds"
                     )
                     sys.stdout.write(line + "\n")
                     sys.stdout.flush()
             bench.forget()
+    for what in ("itself", "out="):
+        found = [i for _, _, w, i, _ in rows if w == what]
+        if found:
+            near = sum(abs(i.point - 1) <= 0.01 for i in found)
+            held = sum(i.lower <= 1.01 and i.upper >= 0.99 for i in found)
+            mean = math.exp(sum(math.log(i.point) for i in found) / len(found))
+            sys.stdout.write(
+                f"{what:7} {len(found)} cases: mean {mean:.4f}; {near} within 1 %; "
+                f"{held} intervals meet 0.99 to 1.01\n"
+            )
     sys.stdout.write(f"largest distance from 1: {worst:.2%} over {len(rows)} cases\n")
     if asked.out:
         keys = ("task", "axes", "what", "ratio", "ns_per_call")
@@ -89,6 +102,18 @@ def main():
             for n, a, w, i, t in rows
         ]
         asked.out.write_text(json.dumps(body, indent=1) + "\n")
+
+
+def in_twos(logs):
+    """Take two rounds together: the same arm goes first in one of them and last in the other."""
+    return [(a + b) / 2 for a, b in zip(logs[::2], logs[1::2], strict=True)]
+
+
+def is_enough(logs):
+    if len(logs) < LEAST_ROUNDS or len(logs) % 2:
+        return False
+    interval = published_interval(clipped(in_twos(logs)))
+    return interval.upper - interval.lower <= 0.02
 
 
 def clipped(logs):
