@@ -6,22 +6,26 @@ it can neither start a trailer nor hide one.
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 import unicodedata
 from typing import TYPE_CHECKING
 
 from baselines import layout
+from forge.types import Speedup
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from forge.promotion import Promotion, WorkloadLine
-    from forge.types import KernelSource, Slot, Speedup
+    from forge.promotion import Promotion, RivalLine, WorkloadLine
+    from forge.types import KernelSource, Slot
 
 STORE_FORMAT = "1"
 _WIDTH = 72
-_TITLE_WIDTH = 80
+_LEAST_TITLE = 12
+_CUT = "..."
+_INDENT = " " * 4
 _TRAILER = re.compile(r"([A-Z][A-Za-z-]*): (.*)")
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
@@ -32,7 +36,24 @@ def plain(text: str, width: int = 200) -> str:
     line = " ".join(shown.split())
     if len(line) <= width:
         return line
-    return line[: max(width - 3, 0)].rstrip(" ,;:(") + "..."
+    return line[: max(width - len(_CUT), 0)].rstrip(" ,;:(") + _CUT
+
+
+def headline(start: str, title: str) -> str:
+    """Return ``start (title)`` on one line of a commit's width.
+
+    A title that is too long is cut after a part of it, or after a word where that leaves little.
+    """
+    room = _WIDTH - len(start) - len(" ()")
+    shown = plain(title)
+    if not shown or room < _LEAST_TITLE:
+        return start
+    if len(shown) > room:
+        most = room - len(_CUT)
+        part = re.match(rf"(.{{{most // 2},{most}}})[,;:] ", shown)
+        words = part or re.match(rf"(.{{1,{most}}})[ ,;:]", shown)
+        shown = words[1].rstrip(" ,;:(") + _CUT if words else plain(shown, room)
+    return f"{start} ({shown})"
 
 
 def promotion_message(promotion: Promotion) -> str:
@@ -41,12 +62,12 @@ def promotion_message(promotion: Promotion) -> str:
     slot = candidate.slot
     start = f"{slot.task}: generation {promotion.generation} is "
     start += f"{promotion.speedup.point:.2f}x eager"
-    title = plain(candidate.title, _TITLE_WIDTH - len(start) - 3)
     paragraphs = [
-        f"{start} ({title})" if title else start,
+        headline(start, candidate.title),
         *_what_it_is(promotion),
         *_workload_table(promotion),
-        *_beside_a_rival(promotion),
+        *_beside_rivals(promotion),
+        _measured_on(promotion),
         _how_to_check(promotion),
         _trailers(
             {
@@ -144,7 +165,10 @@ says what is correct and is run eagerly wherever a speedup is called "times eage
 
 **Messages.** A figure such as 1.84x is the time of the other kernel over the time of this one,
 with its 95 % interval, measured anew after the kernel had been accepted, in random turns with
-what it is compared to. The lines at the end (`Promotion-Id: ...`) are git trailers:
+what it is compared to: above 1 this kernel is the faster one, a rival's figure included. A speedup
+is the weighted geometric mean over the task's workloads; rivals (the reference run eagerly, or by
+torch.compile) are timed at the heaviest workload alone. The lines at the end
+(`Promotion-Id: ...`) are git trailers:
 
 | trailer | means |
 |---|---|
@@ -176,13 +200,14 @@ def _what_it_is(promotion: Promotion) -> Iterable[str]:
         f"A kernel for {slot.task} on {slot.target}, by the student "
         f"{plain(promotion.candidate.student)}. It is {_times(promotion.speedup)} as "
         f"generation 0, the task's reference run eagerly by PyTorch{replaced}. "
-        "(In brackets: 95 % intervals.)"
+        "(Weighted geometric means over the workloads; in brackets, 95 % intervals.)"
     )
     arms = "all three kernels" if before else "both kernels"
     yield _prose(
-        f"It was accepted at an error probability of {promotion.alpha:.2g}, then measured anew "
-        f"for the figures above: {arms} in random turns, on cold caches and on inputs "
-        "none had seen, each output compared with the reference in float64."
+        "It was accepted by a test that lets a kernel pass that is not faster with a probability "
+        f"of at most {promotion.alpha:.2g}, then measured anew for the figures above: {arms} in "
+        "random turns, on cold caches and on inputs none had seen, each output compared with the "
+        "reference in float64."
     )
 
 
@@ -193,40 +218,76 @@ def _times(speedup: Speedup) -> str:
 def _workload_table(promotion: Promotion) -> Iterable[str]:
     if not promotion.workloads:
         return
+    has_times = any(line.time_ns is not None for line in promotion.workloads)
+    also = ", and this kernel's median time a call" if has_times else ""
     yield _prose(
-        f"By workload, against generation {promotion.generation - 1} (above 1 is faster):"
+        f"By workload, against generation {promotion.generation - 1} (above 1 is faster){also}:"
     )
-    yield "\n".join(["    ratio   95 % interval   workload", *_rows(promotion.workloads)])
+    head = f"{_INDENT}ratio   95 % interval   " + f"{'time':<9}   " * has_times
+    yield "\n".join([f"{head}workload", *_rows(promotion.workloads, len(head))])
 
 
-def _rows(workloads: Sequence[WorkloadLine]) -> Iterable[str]:
+def _rows(workloads: Sequence[WorkloadLine], indent: int) -> Iterable[str]:
     for line in workloads:
         ratio, bounds = f"{line.ratio:.2f}x", f"{line.lower:.2f} to {line.upper:.2f}"
-        axes = textwrap.wrap(plain(line.axes), _TITLE_WIDTH - 28) or [""]
-        yield f"    {ratio:<5}   {bounds:<13}   {axes[0]}".rstrip()
-        yield from (" " * 28 + more for more in axes[1:])
+        time = "" if line.time_ns is None else duration(line.time_ns)
+        start = f"{_INDENT}{ratio:<5}   {bounds:<13}   {time}".ljust(indent)
+        axes = textwrap.wrap(plain(line.axes), _WIDTH - indent) or [""]
+        yield (start + axes[0]).rstrip()
+        yield from (" " * indent + more for more in axes[1:])
 
 
-def _beside_a_rival(promotion: Promotion) -> Iterable[str]:
-    if not promotion.rival or promotion.rival_speedup is None:
+def duration(time_ns: float) -> str:
+    """Return a time with three digits and the unit that suits it."""
+    for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if time_ns >= size_ns:
+            value = time_ns / size_ns
+            return f"{value:.{max(0, 2 - int(math.log10(value)))}f} {unit}"
+    return f"{time_ns:.0f} ns"
+
+
+def _beside_rivals(promotion: Promotion) -> Iterable[str]:
+    said = [f"{_times(_speedup(line))} as {plain(line.name)}" for line in promotion.rivals]
+    lost = [plain(line.name) for line in promotion.rivals if line.ratio < 1]
+    if not said and promotion.rival and promotion.rival_speedup is not None:
+        said = [f"{promotion.rival_speedup:.2f} times as fast as {plain(promotion.rival)}"]
+        lost = [plain(promotion.rival)] if promotion.rival_speedup < 1 else []
+    if not said:
         return
-    ratio = promotion.rival_speedup
-    words = "It loses to" if ratio < 1 else "Beside"
+    loses = f"It loses to {' and '.join(lost)}. " if lost else ""
     yield _prose(
-        f"{words} {plain(promotion.rival)}, timed live at the heaviest workload: this kernel is "
-        f"{ratio:.2f} times as fast."
+        f"{loses}Timed live beside its rivals, at the heaviest workload alone (the one that moves "
+        f"the most bytes), it is {', and '.join(said)}."
     )
+
+
+def _speedup(line: RivalLine) -> Speedup:
+    return Speedup(point=line.ratio, lower=line.lower, upper=line.upper)
+
+
+def _measured_on(promotion: Promotion) -> str:
+    environment = f"environment {plain(promotion.environment)}"
+    if not promotion.machine:
+        return f"Measured in {environment}."
+    return _prose(f"Measured on {plain(promotion.machine, 400)} ({environment}).")
 
 
 def _how_to_check(promotion: Promotion) -> str:
     slot = promotion.candidate.slot
+    tag = layout.tag(slot, promotion.generation).removeprefix(layout.TAGS)
     file = f"{layout.folder(slot)}/{promotion.candidate.source.entry}"
-    return (
-        "To see the evidence, and to measure it again from a checkout of this commit:\n\n"
-        f"    forge show {plain(promotion.candidate.id)}\n"
-        f"    forge judge --task {slot.task} --target {slot.target} \\\n"
-        f"        --against {promotion.generation - 1} {file}"
+    intro = _prose(
+        "To see the evidence, and to measure it again on such a machine, in the folder that has "
+        "the workspace .forge/:"
     )
+    commands = [
+        f"forge show {plain(promotion.candidate.id)}",
+        "git clone -q .forge/baselines.git sealed",
+        f"git -C sealed checkout -q {tag}",
+        f"forge judge --task {slot.task} --target {slot.target} \\",
+        f"    --against {promotion.generation - 1} sealed/{file}",
+    ]
+    return f"{intro}\n\n" + "\n".join(_INDENT + command for command in commands)
 
 
 def _prose(text: str) -> str:

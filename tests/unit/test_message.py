@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baselines.message import figure, parse_trailers, plain, promotion_message
+from baselines.message import duration, figure, headline, parse_trailers, plain, promotion_message
 from forge.promotion import Promotion, WorkloadLine
 from forge.types import Candidate, CandidateId, KernelSource, Slot, Speedup
 
@@ -51,7 +51,7 @@ def test_what_a_student_wrote_never_becomes_a_trailer_of_ours(title, student, mo
     assert trailers["Speedup"] == "1.8400"
     assert text.rpartition("\n\n")[2].count("Promotion-Id: p1\n") == 1
     assert text.rpartition("\n\n")[2].startswith("Promotion-Id: p1\nTask: softmax\n")
-    assert len(text.split("\n", 1)[0]) <= 80
+    assert len(text.split("\n", 1)[0]) <= 72
     assert "\x00" not in text
     assert text.encode().decode() == text
 
@@ -64,11 +64,40 @@ def test_plain_text_is_one_printable_line_and_stays_so(text, width):
     assert plain(line, width) == line
 
 
-def test_a_long_title_is_cut_between_the_brackets():
-    first = promotion_message(promotion("a" * 30 + ", " + "b" * 60)).splitlines()[0]
-    assert first.startswith("softmax: generation 2 is 1.84x eager (" + "a" * 30)
-    assert first.endswith("...)")
-    assert len(first) <= 80
+def test_a_long_title_is_cut_after_a_word():
+    start = "softmax: generation 2 is 1.84x eager"
+    for title, shown in (
+        ("2 passes, 256-bit lanes, 4 accumulators, nt", "2 passes, 256-bit lanes..."),
+        ("x, then a great many words that go on and on", "x, then a great many words..."),
+        ("a" * 28 + ", " + "b" * 60, "a" * 28 + "..."),
+    ):
+        first = promotion_message(promotion(title)).splitlines()[0]
+        assert first == f"{start} ({shown})"
+
+
+@given(st.text(alphabet="ab ,(", max_size=120), st.integers(min_value=0, max_value=90))
+def test_a_title_is_whole_or_ends_after_one_of_its_words(title, length):
+    line = headline("s" * length, title)
+    assert len(line) <= max(72, length)
+    shown = line[length:].removeprefix(" (").removesuffix(")")
+    assert " ".join(title.split()).startswith(shown.removesuffix("..."))
+    first = (plain(title) + " ").replace(",", " ").split(" ")[0]
+    if shown.endswith("...") and len(first) < 70 - length - 6:
+        rest = plain(title)[len(shown) - 3 :]
+        assert rest[0] in " ,("
+
+
+def test_a_title_that_fits_has_no_ellipsis():
+    room = 72 - len("start ()")
+    assert headline("start", "x" * room) == f"start ({'x' * room})"
+    assert headline("start", "x" * (room + 1)) == f"start ({'x' * (room - 3)}...)"
+    assert headline("start" * 20, "no room") == "start" * 20
+
+
+def test_a_time_has_three_digits_and_a_unit():
+    values = (850, 4_120, 41_230, 999_600, 3_410_000, 2_500_000_000)
+    texts = ["850 ns", "4.12 us", "41.2 us", "1000 us", "3.41 ms", "2.50 s"]
+    assert [duration(value) for value in values] == texts
 
 
 def test_a_kernel_without_a_title_has_no_empty_brackets():
