@@ -17,6 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from forge.report.table import counted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
@@ -101,7 +103,7 @@ def describe(standing: Standing) -> str:
         sealed = f"{standing.speedup.point:.2f}x sealed"
     return (
         f"generation {standing.generation}, {sealed}, "
-        f"{standing.tried} candidates in {standing.rounds} rounds"
+        f"{counted(standing.tried, 'candidate')} in {counted(standing.rounds, 'round')}"
     )
 
 

@@ -24,7 +24,7 @@ def test_a_pipe_gets_a_line_for_each_round_and_no_more():
     watcher.show([done], 10)
     watcher.show([done], 9)
     assert stream.getvalue() == (
-        "softmax/cpu-1t: generation 1, 2.00x sealed, 4 candidates in 1 rounds (10 s left)\n"
+        "softmax/cpu-1t: generation 1, 2.00x sealed, 4 candidates in 1 round (10 s left)\n"
     )
 
 
