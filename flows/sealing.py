@@ -12,7 +12,13 @@ from forge.errors import HarnessFault, StaleState
 from forge.judge.decision_v1 import alpha_for
 from forge.judge.decisions import summarise
 from forge.lifecycle import CandidateState as S
-from forge.promotion import Promotion, WorkloadLine
+from forge.promotion import (
+    Promotion,
+    machine_text,
+    rival_lines,
+    rival_to_show,
+    workload_lines,
+)
 from forge.types import content_digest
 from forge.verdict import Accepted, Inconclusive, Rejected
 
@@ -128,10 +134,7 @@ def promotion_of(
     if summary.over_baseline is None:
         raise HarnessFault("A reconfirmation accepted a candidate without an interval.")
     confirmed = confirmation_of(parts, candidate)
-    rival = min(rivals, key=lambda name: rivals[name].point, default="")
-    axes = {
-        spec.id: " ".join(f"{k}={v}" for k, v in spec.axes.items()) for spec in evidence.workloads
-    }
+    rival = rival_to_show(rivals)
     identity = content_digest(candidate.id.encode(), candidate.parent.encode(), digest.encode())
     return Promotion(
         id=identity[:16],
@@ -145,13 +148,11 @@ def promotion_of(
         night=parts.night,
         environment=parts.environment.id,
         alpha=parts.ledger.evidence(confirmed).policy.alpha,
-        workloads=tuple(
-            WorkloadLine(axes=axes[row.id], ratio=row.ratio, lower=row.lower, upper=row.upper)
-            for row in summary.workloads
-            if row.ratio is not None and row.lower is not None and row.upper is not None
-        ),
+        machine=machine_text(parts.environment),
+        workloads=workload_lines(evidence, summary),
         rival=rival,
         rival_speedup=rivals[rival].point if rival else None,
+        rivals=rival_lines(rivals),
         chain_head=parts.ledger.chain_head(),
     )
 
@@ -187,7 +188,7 @@ def seal(
     parts.ledger.retire_secret(standing.slot, promotion.generation - 1)
     share = _roof_share(parts, standing, built)
     for name, over in rivals.items():
-        # The ledger keeps the rival's side of it: above 1 the rival is the faster one.
+        # A record of a rival is about the rival: its own speedup, over the baseline.
         body = {"speedup": 1 / over.point, "lower": 1 / over.upper, "upper": 1 / over.lower}
         body |= {} if share is None else {"roof_share": share}
         parts.ledger.record_rival(standing.slot, baseline.commit, name, body)
@@ -201,7 +202,7 @@ def seal(
     standing.speedup = promotion.speedup
     standing.roof_share = share
     standing.rival = promotion.rival
-    standing.rival_speedup = promotion.rival_speedup and 1 / promotion.rival_speedup
+    standing.rival_speedup = promotion.rival_speedup
     over = promotion.speedup
     parts.watcher.say(
         f"{standing.slot}: sealed generation {baseline.generation}, {candidate.title}: "

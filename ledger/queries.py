@@ -10,8 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from forge.errors import UsageError
-from ledger.lookup import show
-from ledger.night_query import night
+from ledger.rivals import night, show
 from ledger.rows import named
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ with newest as (
     select s.task, s.target, coalesce(p.generation, 0) generation,
         coalesce(p.baseline, s.baseline) as baseline, coalesce(p.speedup, 1.0) speedup,
         coalesce(p.lower, 1.0) as lower_bound, coalesce(p.upper, 1.0) as upper_bound,
-        p.rival as rival, 1 / nullif(p.rival_speedup, 0) rival_speedup
+        p.rival as rival, p.rival_speedup
     from (
         select task, target, baseline from seeds
         union select task, target, null from newest n where not exists (
@@ -41,12 +40,18 @@ with newest as (
     from rivals r join standing t
         on t.task = r.task and t.target = r.target and t.baseline = r.baseline
     group by r.task, r.target, r.baseline, r.name
+), figures as (
+    select task, target, name, 1 / nullif(json_extract(body, '$.speedup')::double, 0) ratio,
+        json_extract(body, '$.roof_share')::double roof_share
+    from timed
+), ranked as (
+    -- Eager is generation 0 itself: last, unless it wins (forge.promotion.rival_to_show).
+    select *, case when name = 'eager' and ratio >= 1 then 1e9 else ratio end as place
+    from figures
 ), strongest as (
-    select task, target,
-        arg_max(name, json_extract(body, '$.speedup')::double) as name,
-        max(json_extract(body, '$.speedup')::double) speedup,
-        max(json_extract(body, '$.roof_share')::double) roof_share
-    from timed group by task, target
+    select task, target, arg_min(name, place) as name, arg_min(ratio, place) speedup,
+        max(roof_share) roof_share
+    from ranked group by task, target
 )
 select t.task, t.target, t.generation, t.baseline, t.speedup, t.lower_bound, t.upper_bound,
     coalesce(b.name, nullif(t.rival, '')), coalesce(b.speedup, t.rival_speedup), b.roof_share
@@ -67,8 +72,9 @@ order by generation
 def status(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
     """Return how every slot stands, as ``forge status --json`` shows it.
 
-    ``rival`` is the strongest one timed beside the present baseline, ``rival_speedup`` the
-    baseline's time over the rival's; both are ``None`` where none was timed.
+    ``rival`` is the one to show of those timed beside the present baseline, ``rival_speedup``
+    its time over the baseline's: above 1 the baseline is faster. Both are ``None`` where none
+    was timed.
     """
     names = "task target generation commit speedup lower upper rival rival_speedup roof_share"
     return named(connection, names, _STATUS)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 _FULL, _PARTS = "█", " ▏▎▍▌▋▊▉"
 _MARGIN = 1.05
+_GAIN_TICKS = (1, 2, 4, 8, 16)
+CELLS_PER_DOUBLING = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,24 @@ def interval_plot(point: float, lower: float, upper: float, scale: Scale) -> str
     line[last] = "▸" if upper > scale.high else "┤"
     line[scale.column(point)] = "●"
     return "".join(line)
+
+
+def gain_ruler() -> str:
+    """Return the axis of :func:`gain_bar`: 1x to 16x."""
+    line = ""
+    for doublings, ratio in enumerate(_GAIN_TICKS):
+        line = line.ljust(doublings * CELLS_PER_DOUBLING) + f"{ratio}x"
+    return line
+
+
+def gain_bar(ratio: float) -> str:
+    """Return what ``ratio`` gains over 1x as a bar, on one scale wherever it is drawn.
+
+    The scale is logarithmic. Less than 1x is no bar, more than it holds ends in an arrow.
+    """
+    cells = CELLS_PER_DOUBLING * (len(_GAIN_TICKS) - 1)
+    share = math.log2(ratio) / (len(_GAIN_TICKS) - 1)
+    return bar(share, cells) + ("▸" if share > 1 else "")
 
 
 def interval_text(point: float, lower: float, upper: float) -> str:

@@ -39,11 +39,15 @@ class SlotRow(Document):
     lower: Ratio
     upper: Ratio
     rival: str | None
-    """The fastest rival timed beside the sealed kernel, at its heaviest workload."""
+    """The fastest rival timed beside the sealed kernel, at the task's heaviest workload.
+
+    Generation 0 is the eager reference itself, so ``eager`` is named only where nothing else was
+    timed, or where it beats the kernel. ``None``: none was timed."""
     rival_speedup: Ratio | None
-    """The sealed kernel's time over the rival's: above 1 the rival is faster."""
+    """How many times as fast as the rival the sealed kernel is: above 1 the kernel is faster."""
     roof_share: Amount | None
-    """The roof's time over the sealed kernel's: 1 is as fast as this machine can."""
+    """The roof's time over the sealed kernel's at the heaviest workload: 1 is as fast as this
+    machine can; ``None``: not timed."""
 
     @classmethod
     def standing(cls, row: Mapping[str, object]) -> SlotRow:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from forge.report.plot import bar, interval_plot, scale_for
+from forge.report.plot import (
+    CELLS_PER_DOUBLING,
+    bar,
+    gain_bar,
+    gain_ruler,
+    interval_plot,
+    scale_for,
+)
 from forge.report.table import columns, counted
 
 if TYPE_CHECKING:
@@ -14,6 +21,11 @@ if TYPE_CHECKING:
     from forge.report.shapes import CandidateCounts, HistoryRow, NightReport, SlotRow, Spent
 
 _COMMIT = 12
+NOT_TIMED = "not timed"
+_LEGEND = (
+    "speedup: over generation 0, weighted mean over the workloads, with its 95 % interval",
+    "roof, rival: at the heaviest workload alone; the roof is the most this machine can do",
+)
 
 
 def status_text(rows: Sequence[SlotRow]) -> str:
@@ -22,12 +34,12 @@ def status_text(rows: Sequence[SlotRow]) -> str:
         return "No slot has a baseline yet; forge night makes them."
     targets = sorted({row.target for row in rows})
     blocks = [_target_block(target, [r for r in rows if r.target == target]) for target in targets]
-    return "\n\n".join(blocks)
+    return "\n\n".join(["\n".join(_LEGEND), *blocks])
 
 
 def _target_block(target: str, rows: Sequence[SlotRow]) -> str:
     scale = scale_for([bound for row in rows for bound in (row.lower, row.upper)], width=24)
-    cells = [["task", "generation", "speedup", scale.ruler(), "of the roof", "rival"]]
+    cells = [["task", "generation", "speedup", scale.ruler(), "of the roof", "beside its rival"]]
     cells += [
         [
             row.task,
@@ -39,8 +51,7 @@ def _target_block(target: str, rows: Sequence[SlotRow]) -> str:
         ]
         for row in rows
     ]
-    title = f"{target}, speedup over generation 0 with its 95 % interval"
-    return "\n".join([title, "", *columns(cells, right="lrr")])
+    return "\n".join([target, "", *columns(cells, right="lrr")])
 
 
 def _generations(row: SlotRow) -> str:
@@ -50,37 +61,38 @@ def _generations(row: SlotRow) -> str:
 
 
 def _roof(share: float | None) -> str:
-    return "" if share is None else f"{bar(share, width=5)} {share:.2f}"
+    return NOT_TIMED if share is None else f"{bar(share, width=5)} {100 * share:.0f} %"
 
 
 def rival_text(rival: str | None, rival_speedup: float | None) -> str:
     """Return how the sealed kernel fares beside a rival; a loss is called one."""
     if rival is None or rival_speedup is None:
-        return ""
-    if rival_speedup > 1:
-        return f"loses: {rival} is {rival_speedup:.2f}x as fast"
-    return f"{1 / rival_speedup:.2f}x as fast as {rival}"
+        return NOT_TIMED
+    loses = ": loses" if rival_speedup < 1 else ""
+    return f"{rival_speedup:.2f}x as fast as {rival}{loses}"
 
 
 def history_text(slot: str, rows: Sequence[HistoryRow]) -> str:
     """Return the lineage of a slot, oldest generation first."""
     if not rows:
         return f"{slot} has no generation yet; forge night seals them."
-    scale = scale_for([row.speedup for row in rows], width=20)
-    cells = [["generation", "commit", "parent", "over generation 0", "", "by", "at"]]
+    cells = [["generation", "commit", "over generation 0", gain_ruler(), "by", "sealed (UTC)"]]
     cells += [
         [
             str(row.generation),
             row.commit[:_COMMIT],
-            (row.parent or "")[:_COMMIT],
             f"{row.speedup:.2f}x, at least {row.lower:.2f}x" if row.generation else "1.00x",
-            bar((scale.column(row.speedup) + 1) / scale.width, width=20),
+            gain_bar(row.speedup),
             row.student or "the reference",
-            f"{row.at:%Y-%m-%d %H:%M} UTC",
+            f"{row.at:%Y-%m-%d %H:%M}",
         ]
         for row in rows
     ]
-    return "\n".join([slot, "", *columns(cells, right="r")])
+    legend = (
+        "bar: gain over generation 0 on a scale that every slot shares; "
+        f"{CELLS_PER_DOUBLING} cells are twice as fast, an arrow is more"
+    )
+    return "\n".join([slot, legend, "", *columns(cells, right="r")])
 
 
 def night_text(report: NightReport) -> str:

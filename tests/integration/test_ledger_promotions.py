@@ -121,11 +121,15 @@ def test_status_shows_the_newest_generation_and_its_strongest_rival(tmp_path: Pa
         (row,) = ledger.query("status")
         assert (row["generation"], row["commit"]) == (2, f"{2:040x}")
         assert (row["speedup"], row["lower"], row["upper"]) == (3.0, 2.8, 3.2)
-        assert (row["rival"], row["rival_speedup"]) == ("torch.compile", 0.8)
+        assert (row["rival"], row["rival_speedup"]) == ("torch.compile", 1.25)
         assert row["roof_share"] == 0.7
         ledger.record_rival(SLOT, row["commit"], "torch.compile", {"speedup": 0.3})
         (row,) = ledger.query("status")
-        assert (row["rival"], row["rival_speedup"]) == ("eager", 0.4)
+        assert (row["rival"], row["rival_speedup"]) == ("torch.compile", 1 / 0.3)
+        # Eager is generation 0 itself, which the speedup is over already; a loss to it is shown.
+        ledger.record_rival(SLOT, row["commit"], "eager", {"speedup": 1.1})
+        (row,) = ledger.query("status")
+        assert (row["rival"], row["rival_speedup"]) == ("eager", 1 / 1.1)
         # Rivals of a baseline that is no longer one say nothing about the new one.
         sealed(ledger, "fourth", 3, row["commit"])
         (row,) = ledger.query("status")

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forge.report.plot import Scale, bar, interval_plot, interval_text, scale_for
+from forge.report.plot import (
+    Scale,
+    bar,
+    gain_bar,
+    gain_ruler,
+    interval_plot,
+    interval_text,
+    scale_for,
+)
 from forge.report.table import columns, counted
 
 ratios = st.floats(min_value=0.01, max_value=100.0)
@@ -56,6 +64,15 @@ def test_a_bar_is_filled_to_its_share():
 @given(share=st.floats(min_value=-1.0, max_value=3.0), width=st.integers(1, 40))
 def test_a_bar_is_always_as_wide(share: float, width: int):
     assert len(bar(share, width)) == width
+
+
+def test_a_gain_has_one_scale_whatever_it_is_drawn_beside():
+    assert gain_ruler() == "1x    2x    4x    8x    16x"
+    assert gain_bar(1.0) == gain_bar(0.9) == "░" * 24
+    assert gain_bar(2.0) == "█" * 6 + "░" * 18
+    assert gain_bar(8.0) == "█" * 18 + "░" * 6
+    assert gain_bar(16.0) == "█" * 24
+    assert gain_bar(17.0) == "█" * 24 + "▸"
 
 
 def test_an_interval_in_words():

@@ -24,7 +24,7 @@ SLOT: dict[str, Any] = {
     "lower": 1.8,
     "upper": 1.86,
     "rival": "torch.compile",
-    "rival_speedup": 0.8,
+    "rival_speedup": 1.25,
     "roof_share": 0.7,
 }
 STATES = ("rejected", "inconclusive", "waiting", "superseded", "abandoned", "sealed", "faults")

@@ -30,7 +30,8 @@ SLOTS = [
     SLOT,
     SLOT
     | {"task": "add_rmsnorm", "speedup": 1.07, "lower": 1.01, "upper": 1.13}
-    | {"rival_speedup": 1.31, "roof_share": 0.97},
+    | {"rival_speedup": 0.76, "roof_share": 0.97},
+    SLOT | {"task": "rope", "generation_before": 2, "rival": "eager", "rival_speedup": 1.8},
     SLOT
     | {"task": "cross_entropy", "generation_after": 0, "speedup": 1.0, "lower": 1.0}
     | {"upper": 1.0, "rival": None, "rival_speedup": None, "roof_share": None},
@@ -82,9 +83,44 @@ CANDIDATE: dict[str, Any] = {
         | {"phase": "screen", "evidence": "5c4ee2", "rounds": 2, "verdict": "inconclusive"}
         | {"reason": "screened at 1.31x; confirmation decides"}
         | {"speedup": None, "lower": None, "upper": None},
+        PHASE | {"phase": "confirm", "evidence": "c0f1", "speedup": 1.4},
         PHASE,
     ],
 }
+# A sealed kernel's own noise is measured under its name when the next night begins.
+CALIBRATED = CANDIDATE | {
+    "phases": [
+        PHASE
+        | {"phase": "calibrate", "evidence": "ca11", "verdict": None, "reason": None}
+        | {"speedup": None, "lower": None, "upper": None}
+    ]
+}
+NOISE = make_evidence(
+    [make_round({"tune-0": 1 + wobble}) for wobble in (0.01, -0.01)], phase="calibrate"
+)
+TRACEBACK = """Traceback (most recent call last):
+  File "/srv/everforge/forge/judge/arm.py", line 251, in warm_up
+    launch(*arguments[i % n_warm])
+  File "/scratch/kernel.py", line 3, in launch
+    raise ValueError('no')
+ValueError: no
+"""
+RAISED = CANDIDATE | {
+    "state": "rejected",
+    "check": "python-error",
+    "reason": TRACEBACK,
+    "phases": [
+        PHASE
+        | {"phase": "screen", "evidence": "ra15ed", "verdict": "rejected", "rounds": 0}
+        | {"check": "python-error", "reason": TRACEBACK}
+        | {"speedup": None, "lower": None, "upper": None}
+    ],
+}
+RAISED_EVIDENCE = make_evidence(
+    [],
+    phase="screen",
+    findings=(Finding(check="python-error", reason=TRACEBACK, workload="tune-0"),),
+)
 REFUSED = CANDIDATE | {
     "state": "rejected",
     "check": "wrong-values",
@@ -115,6 +151,10 @@ SEALED: dict[str, Any] = {
     "upper": 1.96,
     "rival": "torch.compile",
     "rival_speedup": 0.8,
+    "rivals": [
+        {"name": "torch.compile", "speedup": 0.8, "lower": 0.75, "upper": 0.86},
+        {"name": "eager", "speedup": 1.52, "lower": 1.4, "upper": 1.64},
+    ],
     "alpha": 0.0083,
     "workloads": [
         {"axes": "rows=64 cols=4096", "ratio": 1.5, "lower": 1.4, "upper": 1.6},
@@ -130,6 +170,9 @@ LINEAGE = [
     GENERATION
     | {"generation": 2, "commit": "deadbeefdeadbeef", "parent": "feedfacefeedface"}
     | {"candidate": "77e0", "speedup": 1.93, "lower": 1.9, "student": "sweep", "evidence": "57"},
+    GENERATION
+    | {"generation": 3, "commit": "beefdeadbeefdead", "parent": "deadbeefdeadbeef"}
+    | {"candidate": "e077", "speedup": 17.5, "lower": 16.1, "student": "sweep", "evidence": "75"},
 ]
 
 
@@ -151,7 +194,7 @@ REPORTS: dict[str, Callable[[], str]] = {
     "history": lambda: history_text("softmax/testcpu-avx2-1t", HISTORY.validate_python(LINEAGE)),
     "history-empty": lambda: history_text("softmax/testcpu-avx2-1t", []),
     "night": lambda: night_text(NightReport.model_validate(NIGHT | {"slots": SLOTS})),
-    "night-nothing": lambda: night_text(NightReport.model_validate(NIGHT | {"slots": SLOTS[2:]})),
+    "night-nothing": lambda: night_text(NightReport.model_validate(NIGHT | {"slots": SLOTS[3:]})),
     "judge-accepted": lambda: judge_text(judge_report(EVIDENCE, decide(EVIDENCE), "d16e57")),
     "judge-rejected": lambda: judge_text(judge_report(BAD, decide(BAD), "bad")),
     "judge-unbuilt": lambda: judge_text(
@@ -160,7 +203,16 @@ REPORTS: dict[str, Callable[[], str]] = {
     "show-candidate": lambda: show_text(CANDIDATE, {PHASE["evidence"]: EVIDENCE}),
     "show-rejected": lambda: show_text(REFUSED, {"bad": BAD}),
     "show-without-evidence": lambda: show_text(CANDIDATE, {}),
+    "judge-raised": lambda: judge_text(
+        judge_report(RAISED_EVIDENCE, decide(RAISED_EVIDENCE), "ra15ed")
+    ),
+    "show-raised": lambda: show_text(RAISED, {"ra15ed": RAISED_EVIDENCE}),
+    "show-calibrated": lambda: show_text(CALIBRATED, {"ca11": NOISE}),
     "show-generation": lambda: show_text(SEALED, {}),
+    "show-generation-by-one-rival": lambda: show_text(SEALED | {"rivals": []}, {}),
+    "show-generation-untimed": lambda: show_text(
+        SEALED | {"rivals": [], "rival": None, "rival_speedup": None}, {}
+    ),
     "show-generation-0": lambda: show_text(
         {**SEALED, "generation": 0, "speedup": 1.0, "lower": 1.0, "upper": 1.0}, {}
     ),
@@ -185,9 +237,21 @@ def test_a_report_fits_a_screen_and_ends_cleanly(name: str):
 
 
 def test_a_loss_to_a_rival_is_called_a_loss():
-    assert rival_text("torch.compile", 1.25) == "loses: torch.compile is 1.25x as fast"
-    assert rival_text("torch.compile", 0.8) == "1.25x as fast as torch.compile"
-    assert rival_text("torch.compile", None) == rival_text(None, 2.0) == ""
+    assert rival_text("torch.compile", 0.8) == "0.80x as fast as torch.compile: loses"
+    assert rival_text("torch.compile", 1.25) == "1.25x as fast as torch.compile"
+    assert rival_text("torch.compile", None) == rival_text(None, 2.0) == "not timed"
+
+
+def test_the_rival_in_a_table_is_the_one_in_its_json():
+    (row,) = rows([SLOT | {"rival_speedup": 1.25}])
+    assert "1.25x as fast as torch.compile" in status_text([row])
+    assert row.model_dump()["rival_speedup"] == 1.25
+
+
+def test_a_screen_that_was_passed_never_reads_as_undecided():
+    assert "screen: went on to confirm" in show_text(CANDIDATE, {})
+    only_screened = CANDIDATE | {"phases": CANDIDATE["phases"][:1]}
+    assert "screen: fast enough to confirm" in show_text(only_screened, {})
 
 
 def test_the_reports_of_one_round_need_no_interval():
