@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,25 +47,16 @@ def check(names: Names = None, *, as_json: Json = False) -> None:
     Null controls (zeros, the mean, the input passed through, the previous output, a copy in
     lower precision) must fail it, and its reference must pass. Exits with 3 when one does not.
     """
-    from forge.tasks.controls import check_controls
+    from forge.tasks.apart import controls_of
+    from forge.tasks.sizes import refuse_too_large
 
-    results: list[dict[str, object]] = []
-    for loaded in _chosen(names or ()):
+    chosen = _chosen(names or ())
+    refuse_too_large(chosen)
+    results: list[dict[str, Any]] = []
+    answers = controls_of(chosen)
+    for loaded in chosen:
         say(f"Checking {loaded.task.name} ...")
-        found = check_controls(loaded)
-        results.extend(
-            {
-                "task": loaded.task.name,
-                "control": result.control,
-                "distribution": result.distribution,
-                "must": result.must,
-                "lowest": result.lowest,
-                "highest": result.highest,
-                "ok": result.ok,
-                "reason": result.reason,
-            }
-            for result in found
-        )
+        results.extend(next(answers))
     bad = [row for row in results if not row["ok"]]
     if as_json:
         emit_json(results)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from forge.errors import UsageError
 from forge.tasks.draws import make_draw
 from forge.tasks.numeric import allowed, compare
 from forge.tasks.reference import load_reference
@@ -81,6 +82,9 @@ def check_controls(loaded: LoadedTask, seed: int = 0) -> list[ControlResult]:
     """Run every control of a task on each of its legal distributions.
 
     The task is sound when every result is ``ok``.
+
+    Raises:
+        UsageError: Its reference does not give the outputs that ``task.toml`` declares.
     """
     task, reference = loaded.task, load_reference(loaded.reference_source)
     tune = {workload.distribution for workload in task.workloads}
@@ -132,12 +136,73 @@ def _ratios(
     inputs = make_draw(task, axes, distribution, 2 * seed + 1)
     exact = tuple(_as(value, torch.float64) for value in inputs)
     expected = reference.run(*exact)
-    bounds = allowed(task, axes, expected, reference.terms(exact, expected))
+    _must_be_declared(task, workload, expected, torch.float64)
+    terms = reference.terms(exact, expected)
+    _must_be_terms(task, workload, terms, expected)
+    bounds = allowed(task, axes, expected, terms)
     before = reference.run(*make_draw(task, axes, distribution, 2 * seed))
+    _must_be_declared(task, workload, before, torch.float32)
     for control, outputs in _controls(task, reference, inputs, before):
         yield control, compare(outputs, expected, bounds).worst_ratio
     rounded = tuple(value.float() for value in expected)
     yield "rounded", compare(rounded, expected, bounds).worst_ratio
+
+
+def _must_be_declared(
+    task: Task, workload: Workload, found: Sequence[Tensor], floating: torch.dtype
+) -> None:
+    """Raise unless ``found`` has the number, shapes and dtypes of the declared outputs.
+
+    Args:
+        task: Declares them.
+        workload: What was computed.
+        found: What ``run`` returned.
+        floating: Dtype of the floating inputs, and so of the floating outputs.
+    """
+    axes, start = task.resolve(workload.axes), f"Task {task.name}: run of reference.py returns"
+    where = f"on {_axes_text(workload)} with {_name(floating)} inputs"
+    if len(found) != len(task.outputs):
+        raise UsageError(
+            f"{start} {len(found)} tensors {where}; task.toml declares the outputs "
+            f"{', '.join(task.outputs)}."
+        )
+    has_floating = any(spec.dtype == "float32" for spec in task.inputs.values())
+    for (name, spec), value in zip(task.outputs.items(), found, strict=True):
+        dtype = getattr(torch, spec.dtype)
+        if dtype.is_floating_point:
+            dtype = floating if has_floating else value.dtype
+        wanted = f"{list(task.shape(spec, axes))} of {_name(dtype)}"
+        got = f"{list(value.shape)} of {_name(value.dtype)}"
+        if got != wanted:
+            raise UsageError(f"{start} {got} for output {name} {where}; it must be {wanted}.")
+
+
+def _must_be_terms(
+    task: Task, workload: Workload, terms: Sequence[Tensor], outputs: Sequence[Tensor]
+) -> None:
+    """Raise unless there is a term for every element of every output."""
+    start = f"Task {task.name}: terms of reference.py returns"
+    where = f"on {_axes_text(workload)}"
+    if len(terms) != len(outputs):
+        raise UsageError(f"{start} {len(terms)} tensors {where} for {len(outputs)} outputs.")
+    for name, term, output in zip(task.outputs, terms, outputs, strict=True):
+        try:
+            shape = torch.broadcast_shapes(term.shape, output.shape)
+        except RuntimeError:
+            shape = None
+        if shape != output.shape:
+            raise UsageError(
+                f"{start} {list(term.shape)} for output {name} {where}; it must be "
+                f"{list(output.shape)}."
+            )
+
+
+def _axes_text(workload: Workload) -> str:
+    return " ".join(f"{name}={value}" for name, value in workload.axes.items())
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _controls(

@@ -49,7 +49,7 @@ def load_reference(source: str) -> Reference:
     module = ModuleType("reference")
     try:
         exec(compile(source, "reference.py", "exec"), module.__dict__)  # noqa: S102 - its purpose
-    except Exception as error:  # whatever a task's author wrote is reported to them
+    except (Exception, SystemExit) as error:  # whatever a task's author wrote is told to them
         what = f"{type(error).__name__}: {error}"
         raise UsageError(f"reference.py fails when it is read: {what}") from error
     for name in ("run", "terms"):
