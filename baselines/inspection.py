@@ -6,10 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from baselines import layout
+from baselines.git import Git, GitError
 from baselines.lineage import changed_folders, source_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     import git
 
@@ -35,6 +37,15 @@ def lineage_problems(entries: Sequence[StoreCommit]) -> list[str]:
     return found
 
 
+def has_commit(store: Path, commit: str) -> bool:
+    """Say whether the store still has ``commit``, whether or not its branch leads to it."""
+    try:
+        Git(store).run("cat-file", "-e", f"{commit}^{{commit}}")
+    except GitError:
+        return False
+    return True
+
+
 def tag_problems(entries: Sequence[StoreCommit], tags: Mapping[str, str]) -> list[str]:
     """Return every tag that is missing, names another commit, or names no generation."""
     wanted = {
@@ -42,14 +53,20 @@ def tag_problems(entries: Sequence[StoreCommit], tags: Mapping[str, str]) -> lis
         for entry in entries
         if entry.slot is not None and entry.generation is not None
     }
+    ours = [ref for ref in tags if layout.parse_tag(ref)]
+    if ours and not entries:
+        gone = f"The branch {layout.BRANCH_NAME} is gone"
+        return [f"{gone}, and {len(ours)} tags still name what was sealed: keep them."]
     found: list[str] = []
     for ref, commit in wanted.items():
         if ref not in tags:
             found.append(f"The tag {ref} is missing; it must name {commit}.")
         elif tags[ref] != commit:
             found.append(f"The tag {ref} names {tags[ref]}; it must name {commit}.")
-    extra = sorted(ref for ref in tags.keys() - wanted.keys() if layout.parse_tag(ref))
-    return found + [f"The tag {ref} names a generation that was never sealed." for ref in extra]
+    return found + [
+        f"The tag {ref} names {tags[ref]}, which seals no such generation on {layout.BRANCH_NAME}."
+        for ref in sorted(set(ours) - wanted.keys())
+    ]
 
 
 def folder_problems(repo: git.Repo, entries: Sequence[StoreCommit]) -> list[str]:

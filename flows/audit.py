@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from baselines.message import parse_trailers, promotion_message
 from baselines.store import BaselineStore
+from flows.agreement import how_to_restore
 from forge.errors import ForgeError, UsageError
 from forge.host import wall_clock
 from forge.judge.decisions import decide, summarise
@@ -96,6 +97,8 @@ def audit(ledger: Ledger, store: BaselineStore, *, full: bool = True) -> AuditRe
     try:
         commits = [entry for slot in store.slots() for entry in store.commits(slot)]
         problems += _compared(ledger, sealed, commits)
+        if _recorded(ledger, sealed) - {entry.commit for entry in commits}:
+            problems.append(f"Store: {how_to_restore(ledger, store)}")
     except UsageError:
         # The store has said above that it cannot be read.
         commits = []
@@ -113,6 +116,12 @@ def audit(ledger: Ledger, store: BaselineStore, *, full: bool = True) -> AuditRe
         verdicts=len(rows),
         problems=tuple(problems),
     )
+
+
+def _recorded(ledger: Ledger, sealed: Iterable[tuple[Promotion, str]]) -> set[str]:
+    """Return every commit that the ledger says the store's branch holds."""
+    seeds = {commit for _, commit, _ in ledger.seeds()}
+    return seeds | {commit for _, commit in sealed}
 
 
 def _evidence_of(promotion: Promotion) -> tuple[str, str]:

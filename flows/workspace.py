@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from baselines.store import BaselineStore
+from flows.agreement import refuse_disagreement
 from flows.promotion import repair
 from forge.errors import UsageError
 from ledger.owner import OwnerServer
@@ -44,13 +45,14 @@ def open_workspace(paths: Workspace, clock: Clock) -> Generator[OpenWorkspace]:
     """Own ``paths`` until the end: repair it, and answer other commands' questions meanwhile.
 
     Raises:
-        UsageError: Another process owns it, or it is of a newer version.
+        UsageError: Another process owns it, it is of a newer version, or its store does not
+            hold what its ledger sealed.
     """
     make_workspace(paths)
     with hold_lock(paths.lock), contextlib.ExitStack() as stack:
         ledger = stack.enter_context(Ledger(paths.ledger_db, paths.evidence_dir, clock))
         store = BaselineStore(paths.baselines_git, clock)
-        repairs = tuple(_repaired(ledger, store))
+        repairs = tuple(_repaired(paths, ledger, store))
         stack.enter_context(OwnerServer(ledger))
         yield OpenWorkspace(paths=paths, ledger=ledger, store=store, repairs=repairs)
 
@@ -85,10 +87,12 @@ def hold_lock(path: Path) -> Generator[None]:
         os.close(descriptor)
 
 
-def _repaired(ledger: Ledger, store: BaselineStore) -> Iterator[str]:
+def _repaired(paths: Workspace, ledger: Ledger, store: BaselineStore) -> Iterator[str]:
     """Finish what a killed process left half-way, in the order in which it depends."""
     for name in store.recover():
         yield f"Deleted {name}, which a killed git left in the store."
+    # First: a repair that found no store would take every promotion for superseded.
+    refuse_disagreement(paths.home, ledger, store)
     yield from repair(ledger, store)
     for night in ledger.open_nights():
         ledger.close_night(night.id, "interrupted", {})

@@ -150,6 +150,15 @@ class Promotions(Journal):
         )
         return [(Promotion.from_json(body), commit) for body, commit in rows]
 
+    def newest_commit(self) -> str | None:
+        """Return the commit that the store's branch ended with when last we sealed something."""
+        row = self._row(
+            "select baseline from (select seq, baseline from seeds union all "
+            "select seq, baseline from promotions where state = 'sealed') "
+            "order by seq desc limit 1"
+        )
+        return None if row is None else row[0]
+
     def seeds(self) -> list[tuple[str, str, str]]:
         """Return slot, commit and source digest of every generation 0, oldest first."""
         return [

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.output import Json, config_of, emit
+from flows.cli.output import Json, config_of, default_of, emit, phases
 from forge.errors import UsageError
 from forge.types import KernelSource
 
@@ -15,10 +15,12 @@ EXIT_CODES = {"accepted": 0, "rejected": 3, "inconclusive": 4}
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A kernel, .cpp or .py.")]
 Task = Annotated[str, typer.Option("--task", metavar="T", help="The task it is a kernel for.")]
-Target = Annotated[str | None, typer.Option(help="The target to judge it on.")]
+Target = Annotated[
+    str | None, typer.Option(help=f"The target to judge it on. {default_of('target')}")
+]
 Against = Annotated[
     int | None,
-    typer.Option(metavar="GEN", help="Generation to judge it against; the baseline if none."),
+    typer.Option(metavar="GEN", help="Generation to judge it against. [default: the newest]"),
 ]
 
 
@@ -32,13 +34,18 @@ def judge(
 ) -> None:
     """Judge one kernel file against the baseline, or the reference where there is none.
 
-    Exits with 0 when it is accepted, 3 when it is rejected, 4 when nothing can be said.
+    It takes about 20 seconds, and a minute and a half at most. Exits with 0 when it is accepted,
+    3 when it is rejected, 4 when nothing can be said.
     """
     from flows.by_hand import judge_by_hand
+    from flows.cli.naming import require_task
     from forge.report.judgement import judge_text
 
+    config = config_of(target=target)
+    require_task(task, config.workspace)
     source = read_kernel(file)
-    report = judge_by_hand(config_of(target=target), task, source, against)
+    with phases() as tell:
+        report = judge_by_hand(config, task, source, against, tell)
     if as_json:
         emit(report.model_dump_json(indent=2))
     else:

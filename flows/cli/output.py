@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forge.config import Config, load_config
+from forge.config import Config, Settings, load_config
+from forge.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
@@ -32,8 +35,50 @@ def emit_json(value: object) -> None:
 
 
 def config_of(**flags: Any) -> Config:  # noqa: ANN401 - whatever type the flag has
-    """Return the settings of this process, ``flags`` that are not ``None`` first."""
-    return load_config(flags, Path.cwd())
+    """Return the settings of this process, ``flags`` that are not ``None`` first.
+
+    Raises:
+        UsageError: One is not acceptable, or a file is where the workspace should be.
+    """
+    try:
+        config = load_config(flags, Path.cwd())
+    except UsageError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            _refuse_file(Path(error.__cause__.filename).parent)
+        raise
+    _refuse_file(config.home)
+    return config
+
+
+def default_of(setting: str) -> str:
+    """Return what the help of an option says of its default, for a setting of ``forge.toml``."""
+    default = Settings.model_fields[setting].default
+    return f"[default: {default:g}]" if isinstance(default, float) else f"[default: {default}]"
+
+
+@contextlib.contextmanager
+def phases() -> Generator[Callable[[str], None]]:
+    """Return what shows which phase something is in: one line that changes, or a line for each.
+
+    The line is rewritten where stderr is a terminal, and gone at the end.
+    """
+    if not sys.stderr.isatty():
+        yield lambda text: say(f"{text} ...")
+        return
+    try:
+        yield lambda text: typer.echo(f"\r\033[K{text} ...", err=True, nl=False)
+    finally:
+        typer.echo("\r\033[K", err=True, nl=False)
+
+
+def _refuse_file(home: Path) -> None:
+    """Raise ``UsageError`` if ``home`` cannot be a folder, for a file is in its place."""
+    nearest = next(place for place in (home, *home.parents) if place.exists())
+    if not nearest.is_dir():
+        raise UsageError(
+            f"{nearest} is a file, and the workspace {home} must be a folder: set FORGE_HOME to "
+            "another one."
+        )
 
 
 def table(rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> str:

@@ -103,13 +103,29 @@ def test_a_lost_generation_is_reported(record):
             f"Promotion promotion-c1 sealed generation 1 of {SOFTMAX} as {sealed}, which is not "
             "in the store."
         ),
+        (
+            "Store: The branch main lacks what was sealed: delete no tag, and restore it with "
+            f"`git --git-dir={record.store.path} update-ref refs/heads/main {sealed}`."
+        ),
+    )
+
+
+def test_a_generation_whose_commit_is_lost_too_must_come_from_a_copy(record):
+    sealed = record.store.head(SOFTMAX).commit
+    git(record.store, "update-ref", "refs/heads/main", record.seed.commit)
+    (record.store.path / "objects" / sealed[:2] / sealed[2:]).unlink()
+    assert any(
+        "has lost commits" in line and "git clone --mirror COPY" in line
+        for line in audit(record.ledger, record.store).problems
     )
 
 
 def test_a_store_that_is_gone_is_reported_generation_by_generation(record, tmp_path):
     report = audit(record.ledger, open_store(tmp_path / "elsewhere"))
-    assert len(report.problems) == 2
-    assert all("not in the store" in line for line in report.problems)
+    *generations, advice = report.problems
+    assert len(generations) == 2
+    assert all("not in the store" in line for line in generations)
+    assert "is gone: bring it back with `git clone --mirror COPY" in advice
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "other"])

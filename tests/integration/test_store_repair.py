@@ -128,7 +128,8 @@ def test_tags_that_moved_or_mean_nothing_are_reported(tmp_path):
     git(store, "update-ref", "refs/tags/favourite", sealed.commit)
     assert store.problems() == [
         f"The tag refs/tags/{FOLDER}/g0 names {sealed.commit}; it must name {seed.commit}.",
-        f"The tag refs/tags/{FOLDER}/g7 names a generation that was never sealed.",
+        f"The tag refs/tags/{FOLDER}/g7 names {sealed.commit}, which seals no such generation on "
+        "main.",
     ]
 
 
@@ -142,12 +143,13 @@ def test_a_tag_in_the_way_is_said_to_be(tmp_path):
 
 def test_a_rewound_branch_is_seen_for_what_it_is(tmp_path):
     store, seed = seeded(tmp_path)
-    store.seal(promotion("c1", seed.commit))
+    sealed = store.seal(promotion("c1", seed.commit))
     assert store.head(SOFTMAX).generation == 1
     git(store, "update-ref", "refs/heads/main", seed.commit)
     assert store.head(SOFTMAX) == seed
     assert store.problems() == [
-        f"The tag refs/tags/{FOLDER}/g1 names a generation that was never sealed."
+        f"The tag refs/tags/{FOLDER}/g1 names {sealed.commit}, which seals no such generation on "
+        "main."
     ]
 
 
