@@ -108,25 +108,38 @@ def describe(standing: Standing) -> str:
 
 
 def slots_table(standings: Sequence[Standing], left_s: float, total_s: float) -> Table:
-    """Return the table of every slot, with the time that is left as its caption."""
+    """Return the table of every slot, with the time that is left as its caption.
+
+    On a narrow terminal what is being done is cut short, and nothing else.
+    """
+    targets = {standing.slot.target for standing in standings}
+    first = "slot" if len(targets) > 1 else "task"
+    caption = f"{budget_bar(left_s, total_s)}; sealed and best are over generation 0"
     table = Table(
-        box=None, pad_edge=False, caption=budget_bar(left_s, total_s), caption_justify="left"
+        box=None,
+        pad_edge=False,
+        title=None if len(targets) > 1 else "".join(targets),
+        title_justify="left",
+        caption=caption,
+        caption_justify="left",
     )
-    for name in ("slot", "gen", "tried", "sealed", "best", "now"):
-        table.add_column(
-            name, no_wrap=True, justify="left" if name in {"slot", "now"} else "right"
-        )
+    for name in (first, "gen", "tried", "sealed", "best", "now"):
+        justify = "left" if name in {first, "now"} else "right"
+        # Rich narrows what may wrap before anything else; no cell of "now" does wrap.
+        table.add_column(name, no_wrap=name != "now", justify=justify)
     for standing in standings:
         sealed = "-" if standing.speedup is None else f"{standing.speedup.point:.2f}x"
         best = "-" if standing.best is None else f"{standing.best:.2f}x"
         now = standing.trouble or standing.doing
         table.add_row(
-            str(standing.slot),
+            str(standing.slot) if len(targets) > 1 else standing.slot.task,
             str(standing.generation),
             str(standing.tried),
             sealed,
             best,
-            Text(now, overflow="ellipsis", style="bold" if standing.doing else "dim"),
+            Text(
+                now, no_wrap=True, overflow="ellipsis", style="bold" if standing.doing else "dim"
+            ),
         )
     return table
 

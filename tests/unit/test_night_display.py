@@ -33,8 +33,27 @@ def test_the_table_shows_every_slot():
     row = standing(generation=2, tried=7, best=1.5, doing="confirming x", trouble="")
     console.print(slots_table([row], 30, 60))
     text = console.file.getvalue()
-    for word in ("softmax/cpu-1t", "2", "7", "1.50x", "confirming x", "0:30 left"):
+    for word in ("softmax", "cpu-1t", "2", "7", "1.50x", "confirming x", "0:30 left"):
         assert word in text
+
+
+def test_a_narrow_terminal_cuts_only_what_is_being_done():
+    console = Console(width=60, file=io.StringIO())
+    speedup = Speedup(point=1.75, lower=1.7, upper=1.8)
+    row = standing(generation=2, tried=17, best=1.5, speedup=speedup, doing="confirming " * 9)
+    console.print(slots_table([row], 30, 60))
+    heading, cells = console.file.getvalue().splitlines()[1:3]
+    assert heading.split() == ["task", "gen", "tried", "sealed", "best", "now"]
+    assert cells.split()[:6] == ["softmax", "2", "17", "1.75x", "1.50x", "confirming"]
+    assert cells.rstrip().endswith("…")
+
+
+def test_slots_of_two_targets_are_told_apart():
+    console = Console(width=120, file=io.StringIO())
+    other = Standing(slot=Slot(task="softmax", target="gpu"), task=None)
+    console.print(slots_table([standing(), other], 30, 60))
+    assert "softmax/cpu-1t" in console.file.getvalue()
+    assert "softmax/gpu" in console.file.getvalue()
 
 
 def test_a_drawing_shows_a_standing_as_it_is_then():
