@@ -124,7 +124,7 @@ def _ratio_lines(workloads: Sequence[WorkloadShape]) -> list[str]:
 
 def _error_lines(workloads: Sequence[WorkloadShape]) -> list[str]:
     if all(row.max_error is None for row in workloads):
-        return ["No chart of errors: no output was compared."]
+        return ["No chart of errors: none was recorded."]
     cells = [["workload", "error beside the float64 result; a full bar is all that is allowed"]]
     cells += [[axes_text(row.axes), _error(row)] for row in workloads]
     return columns(cells)

@@ -88,11 +88,11 @@ def history_text(slot: str, rows: Sequence[HistoryRow]) -> str:
         ]
         for row in rows
     ]
-    legend = (
-        "bar: gain over generation 0 on a scale that every slot shares; "
-        f"{CELLS_PER_DOUBLING} cells are twice as fast, an arrow is more"
-    )
-    return "\n".join([slot, legend, "", *columns(cells, right="r")])
+    legend = [
+        "bar: gain over generation 0, on a scale that every slot shares;",
+        f"     {CELLS_PER_DOUBLING} cells are twice as fast, an arrow is more than 16x",
+    ]
+    return "\n".join([slot, *legend, "", *columns(cells, right="r")])
 
 
 def night_text(report: NightReport) -> str:
