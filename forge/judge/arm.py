@@ -37,9 +37,10 @@ _DTYPES = {
     "int64": torch.int64,
     "bool": torch.bool,
 }
-_M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_MAX = -1, -2, -4
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 # Eager softmax 512x4096 takes 34 ms a burst while its allocator still finds new pages, then 18.
-_WARM_CYCLES, _FEW_FAULTS = 8, 16
+# So the heap gets this much of a burst's results, more where there are intermediates.
+_HEAP_SHARES, _FEW_FAULTS = (1.25, 2.0, 3.0, 4.0, 6.0), 32
 _MADV_POPULATE_READ, _MADV_POPULATE_WRITE = 22, 23
 
 
@@ -151,32 +152,42 @@ def keep_pages() -> None:
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_MMAP_MAX, 0)
     libc.mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
-    libc.mallopt(_M_TOP_PAD, 64 << 20)
 
 
-def populate_heap(size: int) -> int:
-    """Let the heap own ``size`` touched bytes: faulting them in one by one takes twice as long.
+def grow_heap(size: int) -> int:
+    """Let the heap own ``size`` bytes more, and return where they begin.
 
-    Returns:
-        Where they begin; 0 if there are none.
+    Raises:
+        MemoryError: There are none to be had.
     """
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     libc.malloc.argtypes = [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]
-    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     block = libc.malloc(size)
-    if block:
-        start = -(-block // _PAGE) * _PAGE
-        libc.madvise(start, max(0, block + size - start) // _PAGE * _PAGE, _MADV_POPULATE_WRITE)
-        libc.free(block)
-    return int(block or 0)
+    if not block:
+        raise MemoryError
+    libc.free(block)
+    return int(block)
 
 
-def _heap_end() -> int:
+def touch_heap(start: int) -> tuple[int, int]:
+    """Take every page from ``start`` to the end of the heap now, and return that range.
+
+    Source:
+        madvise(2), MADV_POPULATE_WRITE. A fault for each page takes twice as long.
+    """
     libc = ctypes.CDLL(None)
     libc.sbrk.restype = ctypes.c_size_t
-    return int(libc.sbrk(ctypes.c_ssize_t(0)))
+    libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    start, end = -(-start // _PAGE) * _PAGE, int(libc.sbrk(ctypes.c_ssize_t(0))) // _PAGE * _PAGE
+    if end > start:
+        libc.madvise(start, end - start, _MADV_POPULATE_WRITE)
+    return start, max(start, end)
+
+
+def _faults() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
 
 def _nothing() -> None:
@@ -297,26 +308,33 @@ class _Reference:
             run = torch.compile(run, dynamic=False)  # pyright: ignore[reportUnknownMemberType]
         self._run = run
         self._cycle_calls = spec.warm_calls
-        self._layout = spec.outputs
         self._warm = _rows(warm)
         self._timed = _rows(timed)
         self._results: list[Any] = []
         self._made: set[tuple[int, int]] = set()
         self._mode = torch.inference_mode()
+        self._result_bytes = sum(r.span_bytes for call in spec.outputs.calls for r in call)
+        self._faults_before = 0
 
     def warm_up(self) -> None:
         """Make a burst's worth of results, alive together, until that takes no new page."""
         # For the whole life of this process: entered in the burst it cost 70 us, 3 % of one.
         self._mode.__enter__()
-        size = 2 * sum(r.span_bytes for call in self._layout.calls for r in call)
-        block = populate_heap(size)
-        for _ in range(_WARM_CYCLES):
-            before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        first = 0
+        for share in _HEAP_SHARES:
+            size = int(share * self._result_bytes)
+            first = first or grow_heap(size)
+            touch_heap(first)
+            before = _faults()
             self._cycle()
-            if resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before <= _FEW_FAULTS:
+            is_enough = _faults() - before <= _FEW_FAULTS
+            # What a cycle freed need not fit what the burst asks for (an aligned block never
+            # fits where its twin was): the burst gets as much again.
+            grow_heap(size)
+            if is_enough:
                 break
-        if block:
-            self._made.add((block, max(block, _heap_end())))
+        self._made.add(touch_heap(first))
+        self._faults_before = _faults()
 
     def made(self) -> list[tuple[int, int]]:
         """Return where the results of the burst will lie: the new end of the heap, and holes."""
@@ -336,7 +354,14 @@ class _Reference:
             results.append(run(*inputs))
 
     def after(self) -> None:
-        """Copy the results to where the oracle looks, when the clock has stopped."""
+        """Copy the results to where the oracle looks, when the clock has stopped.
+
+        Raises:
+            ArmFailure: The burst was slow because the allocator took new pages in it.
+        """
+        taken = _faults() - self._faults_before
+        if taken > max(_FEW_FAULTS, self._result_bytes // _PAGE // 50):
+            raise ArmFailure(Word.COLD_MEMORY, f"{taken} new pages were taken while the clock ran")
         for result, (_, outputs) in zip(self._results, self._timed, strict=True):
             _copy_out(result, outputs)
 

@@ -172,6 +172,8 @@ class Arm:
             self.kill()
             return _died(self.status or 0, doing)
         self.kill()
+        if self.is_trusted and word == Word.COLD_MEMORY:
+            raise HarnessFault(f"The reference's time would be wrong: {text.strip()}.")
         known = word in list(Word) and Word(word) in _CHECKS
         if not known:
             # No word of ours: the candidate wrote it. A fault would buy it another try.

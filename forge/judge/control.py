@@ -27,6 +27,7 @@ class Word(IntEnum):
     PYTHON_ERROR = 10
     OUT_OF_MEMORY = 11
     FORBIDDEN_CALL = 12
+    COLD_MEMORY = 13
 
 
 class Go(IntEnum):

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from forge.errors import HarnessFault
+from forge.host import probe_environment
 from forge.judge.evidence import Evidence
+from forge.judge.judge import CpuJudge
+from forge.tasks.load import load_task
+from forge.types import KernelSource
 from forge.verdict import Accepted, Inconclusive, Rejected
-from tests.judging import HONEST, NOISE, Courtroom, cpp, py, reference
+from tests.judging import CATALOG, HONEST, NOISE, Courtroom, cpp, py, reference
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +213,32 @@ def test_the_reference_is_a_kernel_too(court):
     judged = court.judge.calibrate(court.task, court.judge.build(reference(court.task)), rounds=3)
     assert set(judged.noise) == {"x", "tune-0", "tune-1"}
     assert all(value > 0 for value in judged.noise.values())
+
+
+# Each call keeps as much again as it returns, so that every burst needs pages of its own.
+HOARDER = """
+import torch
+
+kept = []
+
+
+def run(x):
+    kept.append(torch.ones(1 << 20))
+    return torch.softmax(x, -1)
+"""
+
+
+def test_a_reference_that_takes_new_memory_while_the_clock_runs_is_not_timed(court):
+    hoarder = KernelSource(files={"reference.py": HOARDER})
+    with pytest.raises(HarnessFault, match="new pages were taken while the clock ran"):
+        court.judge.calibrate(court.task, court.judge.build(hoarder), rounds=1)
+
+
+@pytest.mark.parametrize("start", range(2))
+def test_wherever_its_heap_lies_a_reference_finds_its_memory_ready(start, tmp_path):
+    # Each judge draws the addresses of its processes anew; the guard above raises if pages are
+    # taken. Eight results of 4 MiB: some layouts sent five of them to fresh pages.
+    task = load_task(CATALOG / "cumsum")
+    with CpuJudge(cache=tmp_path, environment=probe_environment()) as judge:
+        judged = judge.calibrate(task, judge.build(reference(task)), rounds=1)
+    assert len(judged.evidence.rounds) == 1
