@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from flows.sealing import confirm_and_seal, reconfirm_and_seal
 from flows.standing import log_over_baseline, prepare
 from forge.errors import HarnessFault, StaleState
+from forge.judge.screening import is_near_tie
 from forge.lifecycle import CandidateState as S
 from forge.students.base import Brief, Trial
 from forge.types import Candidate, CandidateId, content_digest
@@ -33,9 +34,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-SCREEN_ROUNDS = 2
 # Upper bounds that are reserved before a phase; measured, they take a fraction of it.
-SCREEN_S, BUILD_S = 5.0, 10.0
+SCREEN_S, BUILD_S = 15.0, 10.0
 # A second confirmation in one round is worth its time only if the first one came to nothing.
 CONFIRMATIONS = 2
 # A verdict of these checks comes from times, so the times say how fast the candidate was.
@@ -204,7 +204,7 @@ def screen(
                 standing.slot,
                 "screen",
                 lambda: parts.judge.screen(
-                    standing.task, built, subject.built, noise=subject.noise, rounds=SCREEN_ROUNDS
+                    standing.task, built, subject.built, noise=subject.noise
                 ),
             )
             charge.device_s = judged.evidence.device_s
@@ -223,7 +223,11 @@ def screen(
             parts.ledger.advance(candidate.id, S.PROPOSED, S.REJECTED, reason, check)
         case Inconclusive(reason=reason):
             log_speedup = log_over_baseline(judged.evidence)
-            parts.ledger.advance(candidate.id, S.PROPOSED, S.WAITING, reason)
+            if is_near_tie(judged.evidence):
+                why = f"{reason}, which noise alone may show; not worth a confirmation"
+                parts.ledger.advance(candidate.id, S.PROPOSED, S.INCONCLUSIVE, why)
+            else:
+                parts.ledger.advance(candidate.id, S.PROPOSED, S.WAITING, reason)
         case _:
             raise HarnessFault("A screen accepted a candidate, which only a confirmation may do.")
     _record_trial(parts, standing, candidate, log_speedup)

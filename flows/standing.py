@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from forge.errors import HarnessFault
 from forge.judge.decisions import summarise
@@ -15,7 +15,7 @@ from forge.types import CandidateId, KernelSource, Slot, Speedup
 from forge.verdict import Rejected
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from flows.parts import Parts
     from forge.judge.base import Built
@@ -24,9 +24,23 @@ if TYPE_CHECKING:
     from forge.teacher.base import Curriculum
     from forge.types import Baseline
 
-CALIBRATION_ROUNDS = 5
+Made = TypeVar("Made")
+
+CALIBRATION_ROUNDS = 6
 # Upper bounds that are reserved before a phase; measured, they take a fraction of it.
 CALIBRATE_S, ROOF_S, ROOF_SHARE_S = 20.0, 20.0, 5.0
+# What a stopped night finishes first, by the first word of what it is doing, and the most
+# seconds that it may take. A confirmation that accepts is measured afresh before the end.
+_FINISHED_S = {
+    "preparing": 40,
+    "calibrating": 20,
+    "proposing": 5,
+    "building": 10,
+    "screening": 5,
+    "confirming": 85,
+    "measuring": 25,
+    "timing": 30,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +113,13 @@ class Standing:
     def is_workable(self) -> bool:
         """Whether another round may come to something."""
         return not (self.trouble or self.is_exhausted)
+
+
+def under_way(standing: Standing) -> str:
+    """Return what a night that is asked to stop finishes first, and how long that may take."""
+    doing = standing.doing or "a round"
+    at_most_s = _FINISHED_S.get(doing.partition(" ")[0], 5)
+    return f"{doing} ({standing.slot}), which takes {at_most_s} s at most"
 
 
 def reference_source(task: LoadedTask) -> KernelSource:
@@ -184,7 +205,7 @@ def measured_roof(parts: Parts, slot: Slot) -> Roof:
     parts.watcher.say("Measuring once what this machine can do at best.")
     with parts.budget.phase("roof", ROOF_S) as charge:
         began = time.monotonic()
-        roof = parts.trying(slot, "roof", parts.judge.measure_roof)
+        roof = _unless_stopped(parts, lambda: parts.trying(slot, "roof", parts.judge.measure_roof))
         charge.device_s = time.monotonic() - began
     parts.ledger.record_roof(slot.target, parts.environment.id, roof.model_dump(mode="json"))
     return roof
@@ -195,10 +216,13 @@ def calibrated(parts: Parts, standing: Standing, baseline: Baseline, built: Buil
     slot = standing.slot
     standing.doing = "calibrating"
     with parts.budget.phase(str(slot), CALIBRATE_S) as charge:
-        judged = parts.trying(
-            slot,
-            "calibrate",
-            lambda: parts.judge.calibrate(standing.task, built, rounds=CALIBRATION_ROUNDS),
+        judged = _unless_stopped(
+            parts,
+            lambda: parts.trying(
+                slot,
+                "calibrate",
+                lambda: parts.judge.calibrate(standing.task, built, rounds=CALIBRATION_ROUNDS),
+            ),
         )
         charge.device_s = judged.evidence.device_s
     if isinstance(judged.verdict, Rejected):
@@ -231,6 +255,19 @@ def log_over_baseline(evidence: Evidence) -> float | None:
     """Return the mean log-ratio over the baseline, or ``None`` with too few rounds for one."""
     over = summarise(evidence).over_baseline
     return None if over is None else math.log(over.point)
+
+
+def _unless_stopped(parts: Parts, call: Callable[[], Made]) -> Made:
+    """Return what ``call`` returns; a fault of a night that was stopped is told as just that.
+
+    Whoever stops a night may well have stopped the judge's processes with it.
+    """
+    try:
+        return call()
+    except HarnessFault as fault:
+        if parts.stop.is_requested:
+            raise HarnessFault("the night was stopped before it was measured") from fault
+        raise
 
 
 def _built(parts: Parts, standing: Standing, baseline: Baseline) -> Built:

@@ -19,6 +19,7 @@ from forge.judge.harness import harness_digest
 from forge.judge.native.library import Native, build_native
 from forge.judge.processes import Cores, Trio
 from forge.judge.samples_v1 import weighted_logs
+from forge.judge.screening import lead
 from forge.judge.session import (
     TIMED_HOLDOUTS,
     Record,
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
     from forge.types import KernelSource, Speedup
     from forge.verdict import Rejected, Verdict
 
+# Even, as every number of rounds here: an arm goes first in one round and last in the next.
+SCREEN_ROUNDS = 2
+SCREEN_MOST = 4
+"""Times ``SCREEN_ROUNDS`` that a screen may take."""
 BY_HAND_ROUNDS = 40
 BY_HAND_ALPHA = 0.05
 BY_HAND_S = 60.0
@@ -120,7 +125,7 @@ class CpuJudge:
         """Build kernels, as many at a time as there are cores."""
         return self._builder.build_many(sources)
 
-    def calibrate(self, task: LoadedTask, baseline: Built, *, rounds: int = 7) -> Judged:
+    def calibrate(self, task: LoadedTask, baseline: Built, *, rounds: int = 8) -> Judged:
         """Time a kernel against itself."""
         specs = self._take_up(task)
         record = self._record("calibrate", task, (baseline, baseline, None), specs)
@@ -138,14 +143,19 @@ class CpuJudge:
         baseline: Built,
         *,
         noise: Mapping[str, float],
-        rounds: int = 2,
+        rounds: int = SCREEN_ROUNDS,
     ) -> Judged:
-        """Check a candidate on its smallest workload alone, then time it on few rounds."""
+        """Check a candidate on its smallest workload alone, then time it on few rounds.
+
+        One that is ahead of the bar by less than noise explains gets more of them.
+        """
         specs = self._take_up(task)
         record = self._record("screen", task, (candidate, baseline, None), specs, noise=noise)
         smallest = min(specs, key=lambda s: task.task.bytes_moved(task.task.resolve(s.axes)))
         if self._check(record, smallest, self._pools.take(smallest)):
-            for _ in range(rounds):
+            while len(record.rounds) < rounds or (
+                len(record.rounds) < rounds * SCREEN_MOST and 0 < lead(record.evidence()) < 2
+            ):
                 if not self._round(record, specs, kept=True) or self._is_far_behind(record):
                     break
         return _judged(record)
