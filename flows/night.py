@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from prefect import flow
 
 from flows import wiring
+from flows.asked import refuse_impossible
 from flows.conduct import conduct, open_night, plan_night
 from flows.display import watcher_for_stderr
 from flows.steps import take_turn
+from flows.stop import stop_on_signals
 from flows.workspace import open_workspace
 from forge.config import load_config
 from forge.host import wall_clock
@@ -36,6 +38,7 @@ def night(
     flags = {"minutes": minutes, "target": target, "student": student, "seed": seed}
     config = load_config({**flags, "tasks": tuple(tasks) if tasks else None}, Path.cwd())
     plan = plan_night(config)
+    refuse_impossible(config, plan.tasks)
     with (
         watcher_for_stderr() as watcher,
         open_workspace(config.workspace, wall_clock) as workspace,
@@ -52,7 +55,9 @@ def run_as_flow(opened: OpenNight) -> NightReport:
     def one_night(*, minutes: float, tasks: list[str], target: str) -> NightReport:
         """See ``flows.conduct.conduct``; the parameters are what a person sees in the UI."""
         del minutes, tasks, target
-        return conduct(opened, take_turn)
+        # Prefect has just put a handler of its own in place of ours for SIGTERM.
+        with stop_on_signals(opened.parts.stop, opened.parts.watcher.say):
+            return conduct(opened, take_turn)
 
     return one_night(
         minutes=opened.plan.config.settings.minutes,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,12 +27,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forge.config import child_variables, replace_variables
-from forge.errors import HarnessFault
+from forge.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 _START_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 5.0
+# What its database takes when it is made, with its journal; less does not do.
+_DATABASE_BYTES = 8 * 2**20
+_FULL_DISK = ("disk is full", "No space left on device", "Disk quota exceeded")
 
 
 class LocalPrefect:
@@ -50,6 +54,7 @@ class LocalPrefect:
         """Return once the server answers.
 
         Raises:
+            UsageError: It could not start because the disk is full.
             HarnessFault: It ended, or did not answer in time.
         """
         deadline = time.monotonic() + timeout_s
@@ -60,7 +65,21 @@ class LocalPrefect:
             # request waits until it is up instead of polling.
             if _answers(f"{self.url}/health", left_s):
                 return
-        raise HarnessFault(
+        raise self._why_not()
+
+    def _why_not(self) -> UsageError | HarnessFault:
+        """Return why the server did not start."""
+        free, said = (
+            shutil.disk_usage(self._log.parent).free,
+            self._log.read_text(errors="replace"),
+        )
+        if free < _DATABASE_BYTES or any(sign in said for sign in _FULL_DISK):
+            return UsageError(
+                f"The disk of {self._log.parent} is full: Prefect's database needs "
+                f"{_DATABASE_BYTES >> 20} MiB and {free / 2**20:.1f} MiB are free; free some room "
+                "and start again."
+            )
+        return HarnessFault(
             f"The local Prefect server did not start (exit code {self._server.poll()}); "
             f"see {self._log}."
         )

@@ -8,6 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from flows.improve import RoundReport, improve
+from flows.standing import under_way
 
 if TYPE_CHECKING:
     from flows.parts import Parts
@@ -45,5 +46,6 @@ def improve_step(slot: str, number: int, turn: Turn) -> RoundReport:
 
 def take_turn(parts: Parts, standing: Standing, until: float) -> RoundReport:
     """Run one round as a Prefect task run."""
+    parts.stop.under_way = lambda: under_way(standing)
     turn = Turn(parts, standing, until)
     return improve_step(str(standing.slot), standing.rounds + 1, turn)

@@ -14,7 +14,7 @@ from typing import NoReturn
 import typer
 
 from flows.cli import audit, config, doctor, judge, night, reading, tasks
-from flows.cli.output import say
+from flows.cli.output import config_of, say
 from forge.errors import ForgeError, UsageError
 
 FAULT, USAGE = 1, 2
@@ -26,10 +26,19 @@ _PLACE_ERRORS = {
     errno.EACCES: "permission denied; choose a FORGE_HOME that you may write",
     errno.EPERM: "not permitted; choose a FORGE_HOME that you may write",
     errno.EROFS: "the file system is read-only; choose a FORGE_HOME that you may write",
+    errno.EEXIST: "a file is where a folder was expected; choose another FORGE_HOME",
     errno.ENOTDIR: "a folder was expected; choose another FORGE_HOME",
 }
 # DuckDB wraps the system's error in one of its own, and git prints it.
 _FULL_DISK = "No space left on device"
+
+
+def _home() -> str:
+    """Return the workspace that this process works in, for a sentence about its disk."""
+    try:
+        return str(config_of().home)
+    except (ForgeError, OSError):
+        return "the workspace"
 
 
 def make_app() -> typer.Typer:
@@ -70,6 +79,6 @@ def main() -> NoReturn:
     except Exception as error:
         if _FULL_DISK not in str(error):
             raise
-        say(f"forge: {_PLACE_ERRORS[errno.ENOSPC]}.")
+        say(f"forge: {_home()}: {_PLACE_ERRORS[errno.ENOSPC]}.")
         sys.exit(USAGE)
     sys.exit(0)

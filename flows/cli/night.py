@@ -7,18 +7,28 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.output import Json, config_of, emit, say
+from flows.cli.output import Json, config_of, default_of, emit, say
 
 INTERRUPTED = 130
 
-Minutes = Annotated[float | None, typer.Option(help="Length of the night.", show_default=False)]
+Minutes = Annotated[
+    float | None, typer.Option(help=f"Length of the night in minutes. {default_of('minutes')}")
+]
 Tasks = Annotated[
     list[str] | None,
-    typer.Option("--task", metavar="T", help="Work on this task only; may be repeated."),
+    typer.Option(
+        "--task", metavar="T", help="Work on this task only; may be repeated. [default: all]"
+    ),
 ]
-Target = Annotated[str | None, typer.Option(help="Target that kernels are made for.")]
-Student = Annotated[str | None, typer.Option(help="Who proposes candidates.")]
-Seed = Annotated[int | None, typer.Option(help="Seed of the student's sampler.")]
+Target = Annotated[
+    str | None, typer.Option(help=f"Target that kernels are made for. {default_of('target')}")
+]
+Student = Annotated[
+    str | None, typer.Option(help=f"Who proposes candidates. {default_of('student')}")
+]
+Seed = Annotated[
+    int | None, typer.Option(help=f"Seed of the student's sampler. {default_of('seed')}")
+]
 
 
 def night(
@@ -33,12 +43,15 @@ def night(
     """Run one night: make kernels, judge them, and seal what is faster.
 
     Ctrl-C ends it cleanly after the measurement under way, and keeps what was sealed; a second
-    one ends it at once, and the next night repairs what that left.
+    one ends it at once, and the next night repairs what that left. What is not given here is
+    taken from forge.toml in the workspace, if it says so; forge config show tells.
     """
     from flows import wiring
+    from flows.asked import refuse_impossible
     from flows.conduct import open_night, plan_night
     from flows.display import watcher_for_stderr
     from flows.prefect_home import local_prefect
+    from flows.stop import sparing_children
     from flows.workspace import open_workspace
     from forge.host import wall_clock
     from forge.report.slots import night_text
@@ -52,6 +65,7 @@ def night(
             seed=seed,
         )
     )
+    refuse_impossible(plan.config, plan.tasks)
     paths = plan.config.workspace
     try:
         with contextlib.ExitStack() as stack:
@@ -60,7 +74,8 @@ def night(
                 say(repair)
             # The server and the judge's processes start side by side.
             prefect = stack.enter_context(local_prefect(paths.prefect_home))
-            judge = stack.enter_context(wiring.judge_for(paths, plan.environment))
+            with sparing_children():
+                judge = stack.enter_context(wiring.judge_for(paths, plan.environment))
             from flows.night import run_as_flow
 
             prefect.wait_until_ready()
@@ -75,4 +90,6 @@ def night(
         emit(report.model_dump_json(indent=2))
         return
     emit(night_text(report))
+    if opened.parts.stop.is_requested:
+        emit("stopped early: what was sealed is kept, and the next night goes on from there")
     say(f"Read what was sealed: git -C {paths.baselines_git} log -p")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -74,15 +75,76 @@ def test_inherited_prefect_settings_do_not_touch_a_night(home):
     assert ("softmax/" + report["slots"][0]["target"] + " round 1", "Completed") in tasks
 
 
-def test_ctrl_c_ends_a_night_and_keeps_what_was_sealed(home):
-    ran = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU, FORGE_FAKE_SIGNAL="reconfirm=SIGINT")
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_ends_a_night_and_keeps_what_was_sealed(home, name):
+    ran = forge(home, *NIGHT, FORGE_FAKE_MENU=MENU, FORGE_FAKE_SIGNAL=f"reconfirm={name}")
     assert ran.returncode == 0, ran.stderr
     report = json.loads(ran.stdout)
     assert report["slots"][0]["generation_after"] == 1
-    assert "Stopping" in ran.stderr
+    where = f"softmax/{report['slots'][0]['target']}"
+    said = f"Stopping, after measuring ns 500 afresh ({where}), which takes 25 s at most."
+    assert said in ran.stderr
     assert "Traceback" not in ran.stderr
     shown = forge(home, "show", report["night"], "--json")
     assert json.loads(shown.stdout)["status"] == "stopped"
+
+
+def test_the_summary_says_that_a_night_was_stopped(home):
+    plain = [word for word in NIGHT if word != "--json"]
+    ran = forge(home, *plain, FORGE_FAKE_MENU=MENU, FORGE_FAKE_SIGNAL="screen=SIGINT")
+    assert ran.returncode == 0, ran.stderr
+    assert "Stopping, after screening ns 700" in ran.stderr
+    assert "\nstopped early: what was sealed is kept" in ran.stdout
+
+
+@pytest.mark.timeout(300)
+def test_ctrl_c_at_a_terminal_spares_the_judge_while_the_roof_is_measured(home):
+    """The terminal signals every process of the night; the real judge must finish the roof."""
+    command = ("night", "--minutes", "2", "--task", "row_sum")
+    night = subprocess.Popen(
+        [sys.executable, "-c", "from flows.cli.app import main; main()", *command],
+        env={**os.environ, "FORGE_HOME": str(home), "PYTHONPATH": str(ROOT)},
+        cwd=home.parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    said = []
+    for line in night.stderr:
+        said.append(line)
+        if "Measuring once" in line:
+            os.killpg(night.pid, signal.SIGINT)
+            break
+    out, rest = night.communicate(timeout=240)
+    text = "".join(said) + rest
+    assert night.returncode == 0, text
+    assert "Stopping, after preparing (row_sum/" in text
+    assert "stopped early" in out
+    for word in ("Broken pipe", "left alone", "gone", "Traceback"):
+        assert word not in text
+    assert servers_of(home) == []
+
+
+def test_a_disk_without_room_for_prefect_is_named(tmp_path):
+    small = tmp_path / "home" / "prefect"
+    small.mkdir(parents=True)
+    night = shlex.join([sys.executable, "-m", "tests.integration.fake_forge", *NIGHT])
+    script = f"mount -t tmpfs -o size=256k none {small} || exit 77; exec {night}"
+    ran = subprocess.run(
+        ["unshare", "-rm", "sh", "-c", script],
+        env={**os.environ, "FORGE_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    if ran.returncode == 77 or "unshare" in ran.stderr:
+        pytest.skip("this user may not mount a small disk")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith(f"forge: The disk of {small} is full: Prefect's database needs 8 MiB")
 
 
 def test_a_second_ctrl_c_ends_it_at_once(home):

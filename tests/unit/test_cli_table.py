@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 
@@ -47,6 +48,14 @@ def test_each_command_has_help(command):
 @pytest.mark.parametrize("command", READING, ids=" ".join)
 def test_each_reading_command_has_json(command):
     assert "--json" in CliRunner().invoke(make_app(), [*command, "--help"]).output
+
+
+def test_each_option_of_a_night_and_a_judgement_has_its_default_in_the_help():
+    for command in (["night"], ["judge"]):
+        text = CliRunner().invoke(make_app(), [*command, "--help"]).output
+        for option in re.split(r"\n  (?=--)", text.partition("Options:\n  ")[2]):
+            if not option.startswith(("--json", "--help")):
+                assert "[default: " in option or "[required]" in option, option
 
 
 def test_an_unknown_option_is_usage():
