@@ -22,8 +22,8 @@ def show(connection: DuckDBPyConnection, id: str) -> dict[str, Any]:
 
     Args:
         connection: The ledger.
-        id: The beginning of a candidate's id, a promotion's id or its commit; a night's id; or
-            ``task/target@gN``.
+        id: The beginning of a candidate's id, a promotion's id, its commit or the digest of a
+            piece of evidence; a night's id; or ``task/target@gN``.
 
     Raises:
         UsageError: It names nothing, or more than one thing.
@@ -38,7 +38,8 @@ def show(connection: DuckDBPyConnection, id: str) -> dict[str, Any]:
     if not found:
         raise UsageError(
             f"The ledger has nothing called {id!r}; write the first {_SHORTEST_PREFIX} or more "
-            "letters of a candidate, a promotion or a commit, a night, or task/target@gN."
+            "letters of a candidate, a promotion, a commit or evidence, a night, or "
+            "task/target@gN."
         )
     what, key = found[0]
     return _SHOW[what](connection, key)
@@ -55,7 +56,7 @@ def _matches(connection: DuckDBPyConnection, text: str) -> list[tuple[str, str]]
     ).fetchall()
     if rows or len(text) < _SHORTEST_PREFIX:
         return rows
-    return connection.execute(
+    rows = connection.execute(
         """
         select 'candidate', id from candidates where starts_with(id, $text)
         union select 'promotion', id from promotions
@@ -64,6 +65,24 @@ def _matches(connection: DuckDBPyConnection, text: str) -> list[tuple[str, str]]
         order by all limit 6
         """,
         {"text": text},
+    ).fetchall()
+    # Evidence comes last: there is so much of it that a few letters would mean anything.
+    return rows or _whose_evidence(connection, text)
+
+
+def _whose_evidence(connection: DuckDBPyConnection, digest: str) -> list[tuple[str, str]]:
+    """Return whose evidence begins with ``digest``: a candidate's, or a baseline's own noise."""
+    return connection.execute(
+        """
+        with owners as (
+            select distinct candidate as id from evidence where starts_with(digest, $text)
+        )
+        select 'candidate', c.id from candidates c join owners o on o.id = c.id
+        union select 'promotion', p.id from promotions p join owners o on o.id = p.baseline
+        union select 'seed', s.baseline from seeds s join owners o on o.id = s.baseline
+        order by all limit 6
+        """,
+        {"text": digest},
     ).fetchall()
 
 

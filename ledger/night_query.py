@@ -27,7 +27,7 @@ def night(connection: DuckDBPyConnection, night_id: str) -> dict[str, Any]:
         {"night": night_id},
     )
     if not rows:
-        raise UsageError(f"There is no night {night_id!r}; `forge show` lists the ones there are.")
+        raise UsageError(f"There is no night {night_id!r}; `forge status --nights` lists them.")
     row = rows[0]
     row["settings"] = json.loads(row["settings"])
     row["summary"] = None if row["summary"] is None else json.loads(row["summary"])

@@ -88,9 +88,15 @@ def history(connection: DuckDBPyConnection, slot: str) -> list[dict[str, Any]]:
 
 
 def nights(connection: DuckDBPyConnection) -> list[dict[str, Any]]:
-    """Return every night, oldest first."""
-    names = "night status started ended"
-    return named(connection, names, "select id, status, opened, closed from nights order by seq")
+    """Return every night with what it proposed and sealed, oldest first."""
+    return named(
+        connection,
+        "night status started ended proposed sealed",
+        "select id, status, opened, closed, "
+        "(select count(*) from candidates c where c.night = n.id), "
+        "(select count(*) from promotions p where p.night = n.id and p.state = 'sealed') "
+        "from nights n order by seq",
+    )
 
 
 def promotions(connection: DuckDBPyConnection, slot: str = "") -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.output import Json, config_of, emit, emit_json, say
+from flows.cli.output import Json, config_of, emit, emit_json, say, table
 from forge.errors import HarnessFault, UsageError
 
 if TYPE_CHECKING:
@@ -16,38 +16,50 @@ if TYPE_CHECKING:
     from forge.judge.evidence import Evidence
 
 SlotText = Annotated[
-    str | None, typer.Argument(metavar="[SLOT]", help="A slot as task/target; all if none.")
+    str | None,
+    typer.Argument(metavar="[SLOT]", help="A slot as task/target, or a task; all if none."),
 ]
 Id = Annotated[
     str,
     typer.Argument(
-        metavar="ID", help="A candidate, a promotion, a commit, a night, or task/target@gN."
+        metavar="ID",
+        help="A candidate, a promotion, a commit, a piece of evidence, a night, a slot, or a "
+        "generation as task/target@gN or by its tag.",
     ),
+]
+Nights = Annotated[
+    bool, typer.Option("--nights", help="List the nights instead of the slots, newest last.")
 ]
 
 
-def status(*, as_json: Json = False) -> None:
+def status(*, nights: Nights = False, as_json: Json = False) -> None:
     """Show every slot: its generation, its speedup over generation 0, its rival, its roof."""
     from forge.report.shapes import SlotRow
     from forge.report.slots import status_text
 
     paths = config_of().workspace
-    rows = [SlotRow.standing(row) for row in _query(paths, "status")]
+    rows = _query(paths, "nights" if nights else "status")
     _say_if_new(paths)
+    if nights:
+        emit_json(rows) if as_json else _emit_nights(rows)
+        return
+    shown = [SlotRow.standing(row) for row in rows]
     if as_json:
-        emit_json([row.model_dump(mode="json") for row in rows])
+        emit_json([row.model_dump(mode="json") for row in shown])
     else:
-        emit(status_text(rows))
+        emit(status_text(shown))
 
 
 def history(slot: SlotText = None, *, as_json: Json = False) -> None:
     """Show the lineage of a slot, oldest generation first."""
+    from flows.cli.naming import slot_named
     from forge.report.shapes import HISTORY
     from forge.report.slots import history_text
 
     paths = config_of().workspace
-    known = [f"{row['task']}/{row['target']}" for row in _query(paths, "status")]
-    slots = known if slot is None else [_slot(slot, known)]
+    rows = _query(paths, "status")
+    known = [f"{row['task']}/{row['target']}" for row in rows]
+    slots = known if slot is None else [slot_named(slot, paths, rows)]
     _say_if_new(paths)
     lineages = {
         name: HISTORY.validate_python(tuple(_query(paths, "history", slot=name))) for name in slots
@@ -66,27 +78,26 @@ def show(id_: Id, *, as_json: Json = False) -> None:
     paths = config_of().workspace
     if not paths.ledger_db.exists():
         raise UsageError(f"No night has run in {paths.home} yet; forge night runs one.")
-    found = _query(paths, "show", id=_full_id(paths, id_))
+    found = _found(paths, id_)
+    if found["what"] == "night":
+        found["proposals"] = _query(paths, "candidates", night_id=found["night"])
     if as_json:
         emit_json(found)
-    else:
-        emit(show_text(found, _evidence_of(paths, found)))
+        return
+    emit(show_text(found, _evidence_of(paths, found)))
+    if found.get("proposals"):
+        emit("\n" + table(found["proposals"], ("candidate", "task", "state", "check", "title")))
 
 
-def _slot(text: str, known: list[str]) -> str:
-    from forge.host import parse_slot, probe_environment
+def _found(paths: Workspace, id_: str) -> dict[str, Any]:
+    """Return what ``id_`` names, or say in which workspace it was looked for."""
+    from flows.cli.naming import explain_missing, id_named
 
-    targets = {name.partition("/")[2] for name in known}
-    return str(parse_slot(text, probe_environment(), targets))
-
-
-def _full_id(paths: Workspace, id_: str) -> str:
-    """Return ``task/target@gN`` with the target's full name; any other id as it is."""
-    slot, at, generation = id_.partition("@")
-    if not at or "/" not in slot:
-        return id_
-    known = [f"{row['task']}/{row['target']}" for row in _query(paths, "status")]
-    return f"{_slot(slot, known)}@{generation}"
+    rows = _query(paths, "status")
+    try:
+        return _query(paths, "show", id=id_named(id_, paths, rows))
+    except UsageError as error:
+        raise explain_missing(id_, paths, rows, error) from error
 
 
 def _query(paths: Workspace, name: str, **params: str) -> Any:  # noqa: ANN401 - as its name says
@@ -100,6 +111,12 @@ def _query(paths: Workspace, name: str, **params: str) -> Any:  # noqa: ANN401 -
 def _say_if_new(paths: Workspace) -> None:
     if not paths.ledger_db.exists():
         say(f"No night has run in {paths.home} yet; forge night runs one.")
+
+
+def _emit_nights(rows: list[dict[str, Any]]) -> None:
+    if rows:
+        emit(table(rows, ("night", "status", "started", "ended", "proposed", "sealed")))
+        say("forge show NIGHT lists the candidates of one.")
 
 
 def _evidence_of(paths: Workspace, found: Mapping[str, Any]) -> dict[str, Evidence]:
