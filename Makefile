@@ -50,8 +50,9 @@ $(STAMP): $(INPUTS)
 	  exit 1; }
 	@echo "make: setting up $(VENV) for a host $(if $(CONSTRAINT),without,with) a GPU" \
 	  "(a minute or two, about $(if $(CONSTRAINT),2,6) GB)" >&2
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check \
+	@$(PYTHON) -m venv $(VENV)
+	@echo "make: pip installs torch, Prefect and the rest; it says nothing unless it fails" >&2
+	@$(BIN)/python -m pip install -q --disable-pip-version-check \
 	  $(if $(CONSTRAINT),-c $(CONSTRAINT)) -e '.[dev]' $(NODE)
 	@rm -f $(VENV)/.stamp-*
 	@echo '$(CURDIR)' >$@

@@ -59,6 +59,12 @@ def test_every_target_sets_up_what_is_missing_first(target: str, tmp_path: Path,
     assert "-e '.[dev]'" in plan
 
 
+def test_setup_says_what_it_does_and_pip_says_nothing(tmp_path: Path, no_gpu: str):
+    plan = planned("setup", f"VENV={tmp_path / 'venv'}", no_gpu)
+    assert "-m pip install -q " in plan
+    assert "pip installs torch, Prefect and the rest" in plan.partition("-m pip install")[0]
+
+
 def test_a_host_without_a_gpu_takes_the_constraint(tmp_path: Path, no_gpu: str):
     plan = planned("setup", f"VENV={tmp_path / 'venv'}", no_gpu)
     assert "-c constraints/cpu.txt" in plan
