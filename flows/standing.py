@@ -36,7 +36,7 @@ _FINISHED_S = {
     "calibrating": 20,
     "proposing": 5,
     "building": 10,
-    "screening": 5,
+    "screening": 15,
     "confirming": 85,
     "measuring": 25,
     "timing": 30,
