@@ -187,14 +187,12 @@ def _must_be_terms(
         raise UsageError(f"{start} {len(terms)} tensors {where} for {len(outputs)} outputs.")
     for name, term, output in zip(task.outputs, terms, outputs, strict=True):
         try:
-            shape = torch.broadcast_shapes(term.shape, output.shape)
-        except RuntimeError:
-            shape = None
-        if shape != output.shape:
+            term.expand(output.shape)
+        except RuntimeError as error:
             raise UsageError(
                 f"{start} {list(term.shape)} for output {name} {where}; it must be "
                 f"{list(output.shape)}."
-            )
+            ) from error
 
 
 def _axes_text(workload: Workload) -> str:
