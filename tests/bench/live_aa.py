@@ -1,6 +1,6 @@
 """Live A/A candidates: a kernel judged against itself, by the whole judge. None may be sealed.
 
-    python tests/bench/live_aa.py [--candidates 40]
+    python tests/bench/live_aa.py [--candidates 40] [--task softmax]... [--confirm-s 8]
 
 Each candidate is the task's default kernel with a comment of its own, confirmed as the first
 candidate of a slot's year (the largest error it can ever have) against the same kernel.
@@ -24,21 +24,23 @@ from forge.verdict import Rejected
 
 CATALOG = Path(__file__).parents[2] / "baselines" / "catalog"
 TASKS = ("row_sum", "rmsnorm", "softmax", "rope")
-CONFIRM_S = 8
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--candidates", type=int, default=40)
+    parser.add_argument("--task", action="append", help=f"default: {' '.join(TASKS)}")
+    parser.add_argument("--confirm-s", type=float, default=8)
     asked = parser.parse_args()
+    names = asked.task or TASKS
     families = find_families()
     outcomes, rounds = Counter(), []
     with (
         tempfile.TemporaryDirectory() as cache,
         CpuJudge(cache=Path(cache), environment=probe_environment()) as judge,
     ):
-        each = -(-asked.candidates // len(TASKS))
-        for name in TASKS:
+        each = -(-asked.candidates // len(names))
+        for name in names:
             task = load_task(CATALOG / name)
             text = render(families[name], families[name].defaults)
             baseline = judge.build(KernelSource(files={"kernel.cpp": text}))
@@ -52,7 +54,7 @@ def main():
                     noise=noise,
                     alpha=decision_v1.alpha_for(1),
                     secret=secrets.token_bytes(32),
-                    deadline=time.monotonic() + CONFIRM_S,
+                    deadline=time.monotonic() + asked.confirm_s,
                     on_round=None,
                 )
                 verdict = judged.verdict
