@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from baselines.inspection import has_commit
 from forge.errors import UsageError
+from forge.report.table import counted
 from ledger.reader import open_reader
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def refuse_disagreement(home: Path, ledger: Ledger, store: BaselineStore) -> Non
         return
     if not store.path.exists():
         raise UsageError(
-            f"The store {store.path} is gone, and the ledger has {len(recorded)} generations of "
-            f"it: bring it back with {bring_back(store.path)}, or move {home} away to start over."
+            f"The store {store.path} is gone, and the ledger has "
+            f"{counted(len(recorded), 'generation')} of it: bring it back with "
+            f"{bring_back(store.path)}, or move {home} away to start over."
         )
     held = {entry.commit: entry for slot in store.slots() for entry in store.commits(slot)}
     for commit, what in recorded.items():

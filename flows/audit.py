@@ -17,6 +17,7 @@ from flows.agreement import how_to_restore
 from forge.errors import ForgeError, UsageError
 from forge.host import wall_clock
 from forge.judge.decisions import decide, summarise
+from forge.report.table import counted
 from forge.verdict import Accepted, Rejected, Verdict
 from ledger.store import Ledger
 
@@ -58,12 +59,13 @@ class AuditReport:
     def to_text(self) -> str:
         """Return the report as a person reads it."""
         looked = (
-            f"Compared {self.generations} generations with the ledger, read {self.blobs} pieces "
-            f"of evidence and derived {self.verdicts} verdicts again"
+            f"Compared {counted(self.generations, 'generation')} with the ledger, read "
+            f"{counted(self.blobs, 'piece')} of evidence and derived "
+            f"{counted(self.verdicts, 'verdict')} again"
         )
         if not self.problems:
             return f"{looked}: all agree."
-        count = f"{len(self.problems)} problem" + ("s" if len(self.problems) > 1 else "")
+        count = counted(len(self.problems), "problem")
         return "\n".join([f"{looked}: {count}.", *(f"- {line}" for line in self.problems)])
 
 

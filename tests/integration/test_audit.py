@@ -242,5 +242,7 @@ def test_a_workspace_is_audited_by_its_paths(tmp_path):
         audit_workspace(paths, lambda: NIGHT)
     with open_ledger(tmp_path) as ledger:
         start(ledger, seed)
-    assert audit_workspace(paths, lambda: NIGHT).generations == 1
+    report = audit_workspace(paths, lambda: NIGHT)
+    assert report.generations == 1
+    assert report.to_text().startswith("Compared 1 generation with the ledger, read 0 pieces of")
     assert audit_workspace(paths, lambda: NIGHT).problems == ()
