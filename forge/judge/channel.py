@@ -20,6 +20,10 @@ MAX_FDS = 16
 _HEADER = struct.Struct("!QI")
 
 
+class ChannelClosed(HarnessFault):
+    """The other end is gone. A process of the judge that hears nothing more ends quietly."""
+
+
 class Channel:
     """One end of a stream between two of the judge's processes."""
 
@@ -31,34 +35,41 @@ class Channel:
         return self._sock.fileno()
 
     def send(self, message: dict[str, Any], fds: Sequence[int] = ()) -> None:
-        """Send one message; ``HarnessFault`` if the other end is gone."""
+        """Send one message; ``ChannelClosed`` if the other end is gone."""
         body = json.dumps(message).encode()
         try:
             socket.send_fds(self._sock, [_HEADER.pack(len(body), len(fds))], list(fds))
             self._sock.sendall(body)
         except OSError as error:
-            raise HarnessFault(f"A process of the judge is gone: {error}.") from error
+            raise ChannelClosed(f"A process of the judge is gone: {error}.") from error
 
     def receive(self) -> tuple[dict[str, Any], list[int]]:
-        """Receive one message and its descriptors; ``HarnessFault`` if the other end is gone."""
+        """Receive one message and its descriptors.
+
+        Raises:
+            ChannelClosed: The other end is gone.
+            HarnessFault: What came is no message.
+        """
         try:
             header, fds, _, _ = socket.recv_fds(self._sock, _HEADER.size, MAX_FDS)
             header += self._exactly(_HEADER.size - len(header)) if header else b""
             if not header:
-                raise HarnessFault("A process of the judge ended.")
+                raise ChannelClosed("A process of the judge ended.")
             size, n_fds = _HEADER.unpack(header)
             if size > MAX_BYTES or n_fds != len(fds):
                 raise HarnessFault(f"A malformed message: {size} bytes, {len(fds)} descriptors.")
             return json.loads(self._exactly(size)), list(fds)
-        except (OSError, ValueError) as error:
-            raise HarnessFault(f"A process of the judge is gone: {error}.") from error
+        except OSError as error:
+            raise ChannelClosed(f"A process of the judge is gone: {error}.") from error
+        except ValueError as error:
+            raise HarnessFault(f"A malformed message: {error}.") from error
 
     def _exactly(self, size: int) -> bytes:
         parts: list[bytes] = []
         while size:
             part = self._sock.recv(min(size, 1 << 20))
             if not part:
-                raise HarnessFault("A process of the judge ended in the middle of a message.")
+                raise ChannelClosed("A process of the judge ended in the middle of a message.")
             parts.append(part)
             size -= len(part)
         return b"".join(parts)

@@ -133,7 +133,12 @@ def start(name: str, arguments: Sequence[str], threads: int, cores: Sequence[int
     os.sched_setaffinity(0, cores)
     try:
         child = subprocess.Popen(  # noqa: S603  (this interpreter, our own module)
-            command, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            command,
+            env=environment,
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            # A terminal's Ctrl-C is the coordinator's to hear: it ends what it measures first.
+            start_new_session=True,
         )
     finally:
         os.sched_setaffinity(0, before)

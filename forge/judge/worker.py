@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import socket
 import traceback
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from forge.errors import HarnessFault
 from forge.judge import sandbox
-from forge.judge.channel import Channel
+from forge.judge.channel import Channel, ChannelClosed
 from forge.tasks.draws import make_draw
 from forge.tasks.load import LoadedTask, load_task
 
@@ -52,7 +51,7 @@ def draws_of(loaded: LoadedTask, message: Mapping[str, Any]) -> list[tuple[torch
     ]
 
 
-@contextmanager
+@contextlib.contextmanager
 def mapped(fd: int, layout: Layout, *, writable: bool) -> Generator[Array]:
     """Map a file of buffers as bytes while the block runs, and close the descriptor."""
     access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ
@@ -80,16 +79,20 @@ def serve(fd: int, handlers: Mapping[str, Handler]) -> int:
     """Answer requests until told to end or the coordinator is gone."""
     sandbox.die_with_parent()
     channel = Channel(socket.socket(fileno=fd))
-    channel.send({"ready": True})
-    while True:
-        try:
+    with contextlib.suppress(ChannelClosed):
+        channel.send({"ready": True})
+        while True:
             message, fds = channel.receive()
-        except HarnessFault:
-            return 0
-        if message["op"] == "end":
-            return 0
-        try:
-            answer = handlers[message["op"]](message, fds)
-        except Exception:  # noqa: BLE001  (our own fault: told to the coordinator, which raises it)
-            answer = {"fault": traceback.format_exc(limit=-5)}
-        channel.send(answer)
+            if message["op"] == "end":
+                break
+            channel.send(_answer(handlers, message, fds))
+    return 0
+
+
+def _answer(
+    handlers: Mapping[str, Handler], message: dict[str, Any], fds: list[int]
+) -> dict[str, Any]:
+    try:
+        return handlers[message["op"]](message, fds)
+    except Exception:  # noqa: BLE001  (our own fault: told to the coordinator, which raises it)
+        return {"fault": traceback.format_exc(limit=-5)}
