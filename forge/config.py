@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from forge.errors import UsageError
+from forge.judge.layers import LayerName
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
@@ -43,6 +44,8 @@ class Settings(BaseModel):
     """Candidates that a student is asked for in one round."""
     drain_s: float = Field(default=20.0, ge=0)
     """Seconds at the end of a night that are kept for finishing what was started."""
+    may_lack: tuple[LayerName, ...] = Field(default=(), strict=False)
+    """Sandbox layers that an unattended night does without on this host; none unless named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

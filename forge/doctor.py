@@ -6,15 +6,18 @@ sandbox layer stops a night is policy, and not decided here.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from forge.host import find_compiler
+from forge.judge.layers import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +30,7 @@ MEMORY_NEEDED_BYTES = 4 * 2**30
 DISK_NEEDED_BYTES = 2 * 2**30
 
 _GIB = 2**30
+SURVEY = (sys.executable, "-I", "-m", "forge.judge.sandbox")
 
 
 class Probe(NamedTuple):
@@ -62,11 +66,33 @@ def examine(environment: Environment, home: Path) -> list[Probe]:
 
 def sandbox_layers() -> list[Probe]:
     """Say which of the layers that the judge puts around a kernel this machine can enforce."""
-    return [
-        probe_namespaces(),
-        probe_seccomp(Path("/proc/sys/kernel/seccomp/actions_avail")),
-        probe_limits(),
+    missing, reason = missing_layers()
+    reason = f" ({reason})" if reason else ""
+    walls = [
+        _lacks(
+            f"sandbox.{layer.name}",
+            f"{layer.lacks}{reason}: {layer.remedy}; or name it in may_lack, and an unattended "
+            "night does without.",
+        )
+        if layer.name in missing
+        else _has(f"sandbox.{layer.name}", layer.holds)
+        for layer in LAYERS.values()
     ]
+    return [*walls, probe_limits()]
+
+
+def missing_layers(survey: Sequence[str] = SURVEY) -> tuple[tuple[str, ...], str]:
+    """Return the names of the layers that this user cannot have here, and what the host said.
+
+    Args:
+        survey: The command that builds the walls around a process and says, as JSON, what was
+            not to be had: the judge's own code, because whatever else was tried might differ.
+    """
+    try:
+        found = json.loads(_output(survey))
+        return tuple(found["missing"]), str(found["reason"])
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        return tuple(LAYERS), str(error).rpartition("\n")[2]
 
 
 def probe_compiler(environment: Environment) -> Probe:
@@ -127,29 +153,6 @@ def probe_disk(home: Path) -> Probe:
     return _has("disk", f"{sentence}.")
 
 
-def probe_namespaces() -> Probe:
-    """Say whether this user may make the namespaces that the judge makes, and mount in them."""
-    name = "sandbox.namespaces"
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        return _lacks(name, "There is no unshare on the PATH to try it with: install util-linux.")
-    # Root needs no user namespace, and some hosts grant everything but that.
-    user = [] if os.getuid() == 0 else ["--user", "--map-root-user"]
-    kinds = ["--net", "--ipc", "--uts", "--mount", "--pid", "--fork", "--mount-proc"]
-    said = _complaint([unshare, *user, *kinds, "/bin/true"])
-    if said is not None:
-        return _lacks(name, f"A kernel cannot be kept from files, network and processes: {said}")
-    return _has(name, "A kernel gets files, network and processes of its own.")
-
-
-def probe_seccomp(actions: Path) -> Probe:
-    """Say whether the kernel filters system calls, from the list of actions it knows."""
-    known = _read(actions).split()
-    if "errno" not in known:
-        return _lacks("sandbox.seccomp", "This system's kernel does not filter system calls.")
-    return _has("sandbox.seccomp", "A kernel's system calls are filtered.")
-
-
 def probe_limits() -> Probe:
     """Say whether memory, processor time, file size and processes can be limited."""
     wanted = {
@@ -172,17 +175,13 @@ def _lacks(name: str, sentence: str) -> Probe:
     return Probe(name=name, ok=False, sentence=sentence)
 
 
-def _complaint(command: Sequence[str]) -> str | None:
-    """Run a command; return nothing when it succeeds, else the last thing it said."""
-    try:
-        ran = subprocess.run(  # noqa: S603 - a path from PATH and literals
-            command, capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)
-    if ran.returncode == 0:
-        return None
-    return ran.stderr.strip().rpartition("\n")[2] or f"exit code {ran.returncode}"
+def _output(command: Sequence[str]) -> str:
+    ran = subprocess.run(  # noqa: S603 - this interpreter and our own module
+        command, capture_output=True, text=True, timeout=60, check=False
+    )
+    if ran.returncode:
+        raise subprocess.SubprocessError(ran.stderr.strip() or f"exit code {ran.returncode}")
+    return ran.stdout
 
 
 def _read(path: Path) -> str:

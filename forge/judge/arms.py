@@ -94,6 +94,8 @@ class Arm:
     inner_pid: int = 0
     """As the zygote's namespace counts."""
     status: int | None = None
+    is_exhausted: bool = False
+    """Whether it had used up its memory when it ended."""
 
     def await_word(self, word: Word, limit_s: float, doing: str) -> None:
         """Wait for the arm's word; ``ArmEnded`` with the reason if it does not come."""
@@ -156,7 +158,8 @@ class Arm:
         self.is_dead = True
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
-        self.status = self.zygote.call("reap", pid=self.inner_pid)["status"]
+        answer = self.zygote.call("reap", pid=self.inner_pid)
+        self.status, self.is_exhausted = answer["status"], answer["is_exhausted"]
         os.close(self.pidfd)
         self.control.close()
 
@@ -170,6 +173,8 @@ class Arm:
             return ArmEnded("hung", f"no answer within {limit_s:.0f} s {doing}")
         if code == _DIED and word < Word.LOADS:
             self.kill()
+            if self.is_exhausted:
+                return ArmEnded("out-of-memory", f"died of using all its memory {doing}")
             return _died(self.status or 0, doing)
         self.kill()
         if self.is_trusted and word == Word.COLD_MEMORY:

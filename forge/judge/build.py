@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from forge.errors import HarnessFault
 from forge.judge.arms import Arm, ArmEnded, pid_of
 from forge.judge.base import Built
-from forge.judge.builder import BUILD_S, KERNEL_FLAGS, MAX_SOURCE_BYTES
+from forge.judge.builder import BUILD_S, KERNEL_FLAGS, MAX_LIBRARY_BYTES, MAX_SOURCE_BYTES
 from forge.judge.control import PAGE_BYTES, ControlPage, Word
 from forge.judge.memory import MemoryFile
 from forge.types import content_digest
@@ -50,6 +50,8 @@ class Builder:
         if size > MAX_SOURCE_BYTES:
             reason = f"{size} bytes of source; at most {MAX_SOURCE_BYTES} are built"
             return Rejected(check="source-too-large", reason=reason)
+        if odd := [name for name in source.files if not _is_plain(name)]:
+            return Rejected(check="builds", reason=f"no file of a kernel is called {odd[0]!r}")
         if source.language in ("reference", "py"):
             return Built(source=source)
         if source.language != "cpp":
@@ -78,6 +80,12 @@ class Builder:
         return self._folder / f"{key[:32]}.so"
 
 
+def _is_plain(name: str) -> bool:
+    """Whether a file's name is a relative path that stays in its folder."""
+    parts = name.split("/")
+    return all(part not in ("", ".", "..") and part.isprintable() for part in parts)
+
+
 class _Job:
     """One running compiler."""
 
@@ -90,9 +98,10 @@ class _Job:
         page = os.memfd_create("forge-control", os.MFD_CLOEXEC)
         os.ftruncate(page, PAGE_BYTES)
         out = os.memfd_create("forge-library", os.MFD_CLOEXEC)
+        spec = {"files": files, "compiler": compiler, "seconds": BUILD_S}
         zygote = bench.trio.zygote
         zygote.settle()
-        zygote.send("build", [page, out], spec={"files": files, "compiler": compiler})
+        zygote.send("build", [page, out], spec=spec)
         answer, received = zygote.answer()
         control = ControlPage(page)
         os.close(page)
@@ -115,13 +124,16 @@ class _Job:
         try:
             self._arm.await_word(Word.DONE, BUILD_S + 5, "while compiling")
         except ArmEnded as ended:
-            reason = ended.reason.removesuffix(" (while compiling)")
-            return Rejected(check="builds", reason=reason)
+            lines = ended.reason.removesuffix(" (while compiling)").strip().splitlines()
+            return Rejected(check="builds", reason=lines[-1] if lines else "no message")
         finally:
             self._arm.kill()
-            size = os.fstat(self._out).st_size
-            library = os.pread(self._out, size, 0)
+            # The builder may say what it likes of its size; the file's own limit is its.
+            library = os.pread(self._out, MAX_LIBRARY_BYTES + 1, 0)
             os.close(self._out)
+        if len(library) > MAX_LIBRARY_BYTES:
+            reason = f"the library has more than {MAX_LIBRARY_BYTES >> 20} MiB"
+            return Rejected(check="builds", reason=reason)
         if not library:
             raise HarnessFault("The compiler said it was done and left no library.")
         return library

@@ -1,13 +1,19 @@
-"""Memory files shared between processes: made once per role and size, and reused."""
+"""Memory files shared between processes, made once per role and size; and running out of it."""
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from forge.judge.control import Word
+
+if TYPE_CHECKING:
+    from forge.judge.control import ControlPage
 
 
 @dataclass(slots=True)
@@ -68,3 +74,28 @@ class MemoryFiles:
         for file in self._files.values():
             file.close()
         self._files.clear()
+
+
+_NewHandler = ctypes.CFUNCTYPE(None)
+_HANDLERS: list[object] = []  # the C++ library keeps the address alone
+
+
+def tell_exhaustion(control: ControlPage) -> None:
+    """Let C++ code of this process that gets no more memory say so, and end.
+
+    A kernel that forges this is rejected by it. What the C library refuses to give is seen by the
+    coordinator only if the process had nearly used up its memory when it died.
+    """
+    try:
+        library = ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        return
+
+    def on_exhaustion() -> None:
+        try:
+            control.say(Word.OUT_OF_MEMORY, "no more memory to be had")
+        finally:
+            os._exit(1)
+
+    _HANDLERS.append(_NewHandler(on_exhaustion))
+    library["_ZSt15set_new_handlerPFvvE"](_HANDLERS[-1])

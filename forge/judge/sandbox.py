@@ -2,37 +2,38 @@
 
 Two stages. ``enter_zygote_walls`` runs once, in the zygote: a root file system that holds only
 what Python and a compiler need (read-only), no network, no IPC, a process namespace of its own.
-``enter_arm_walls`` runs in each forked child, which is already process 1 of a namespace of its
-own: private /proc and scratch, no privileges, limits, filter. Killing a child kills its children.
+``make_scratch`` and ``close_walls`` run in each forked child, which is already process 1 of a
+namespace of its own: private /proc and scratch, no privileges, limits, filter. Killing a child
+kills its children. Which of it a host grants is found out by ``survey``, which tries it.
+
+Run as a program it prints, as JSON, what the host lacks.
 """
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
+import shutil
 import signal
 import sys
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from forge.judge import seccomp
+from forge.judge import landlock, namespaces, seccomp
+from forge.judge.namespaces import NOBODY, SCRATCH, Kind, ProcessNamespaces
 
-_NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
-    0x00020000, 0x04000000, 0x08000000, 0x10000000, 0x20000000, 0x40000000,
-)  # fmt: skip
-_MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
-_MNT_DETACH = 2
-_SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 _SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
-_SYS_MOUNT_SETATTR = 442
-_AT_RECURSIVE, _ATTR_RDONLY, _ATTR_NOSUID = 0x8000, 1, 2
 _PR_SET_DUMPABLE, _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP = 4, 1, 24
 _LAST_CAP = 63
-NOBODY = 65534
-SCRATCH = "/scratch"
-SCRATCH_BYTES = 64 << 20
-DEVICES = ("null", "zero", "full", "random", "urandom")
+SCRATCH_BYTES, SCRATCH_FILES = 64 << 20, 1024
+_REHEARSED_BYTES = 256 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -42,11 +43,13 @@ class Limits:
     """What one child may use.
 
     Attributes:
-        memory_bytes: Address space beyond what the zygote already has mapped.
+        memory_bytes: Address space beyond what the zygote already has mapped, and its scratch.
         cpu_s: Processor seconds.
         file_bytes: Largest file.
-        processes: Processes and threads.
+        processes: Processes and threads, beside those that the user has anyway.
         allow_processes: Whether it may start programs (a builder) or only threads (an arm).
+        may_write: Whether it may write into its scratch where the scratch is not a file system
+            of its own, whose size would be limited.
     """
 
     memory_bytes: int
@@ -54,36 +57,36 @@ class Limits:
     file_bytes: int = SCRATCH_BYTES
     processes: int = 256
     allow_processes: bool = False
+    may_write: bool = False
 
 
-def _check(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walls:
+    """What this host grants.
 
-
-def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    encoded = [None if s is None else s.encode() for s in (source, target, kind)]
-    _check(_libc.mount(*encoded, ctypes.c_ulong(flags), data.encode() or None), f"mount {target}")
-
-
-def enter_namespaces() -> list[str]:
-    """Leave the host's namespaces; the next fork is process 1 of a new one.
-
-    Returns:
-        The layers this host does not grant.
+    Attributes:
+        kind: How namespaces are had.
+        missing: The layers (``forge.judge.layers``) that are not.
+        reason: What the host said when it was asked for more.
+        paths: What candidates may read.
+        writable: Folders of the host that may be written, by where they are seen: for rivals,
+            never for candidates.
+        scratch: Where children have their scratch.
+        mapped_bytes: Address space of the zygote.
     """
-    wanted = _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
-    uid, gid = os.getuid(), os.getgid()
-    if uid != 0:
-        wanted |= _NEWUSER
-    if _libc.unshare(wanted) != 0:
-        return ["namespaces"]
-    if uid != 0:
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"0 {uid} 1", encoding="ascii")
-        Path("/proc/self/gid_map").write_text(f"0 {gid} 1", encoding="ascii")
-    return []
+
+    kind: Kind
+    missing: tuple[str, ...] = ()
+    reason: str = ""
+    paths: tuple[str, ...]
+    writable: Mapping[str, str]
+    scratch: str = SCRATCH
+    mapped_bytes: int
+
+    def remove(self) -> None:
+        """Remove the scratch, where it is a folder of the host."""
+        if self.kind == "none":
+            shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 def die_with_parent() -> None:
@@ -100,138 +103,183 @@ def visible_paths() -> list[str]:
     return [p for p in dict.fromkeys(system + python) if Path(p).exists()]
 
 
-def build_root(paths: list[str], writable: dict[str, str]) -> None:
-    """Make a root file system of binds and move into it. Needs the new namespaces.
+def survey(writable: Mapping[str, str] | None = None) -> Walls:
+    """Find the strongest walls this host grants, by building them around a child that then ends.
 
     Args:
-        paths: What may be read.
-        writable: Folders of the host that may be written, by where they are seen; none for
-            candidates.
+        writable: As ``Walls`` has it.
     """
-    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
-    root = _mount_point([*paths, *writable.values()])
-    _mount("tmpfs", root, "tmpfs", _MS_NOSUID | _MS_NODEV, "size=16m,mode=755")
-    for path in paths:
-        _bind(path, root)
-    for path, folder in writable.items():
-        Path(root + path).mkdir(parents=True, exist_ok=True)
-        _mount(folder, root + path, None, _MS_BIND)
-    for name in DEVICES:
-        _bind(f"/dev/{name}", root)
-    for name in ("proc", "tmp", SCRATCH, "old"):
-        Path(root, name.lstrip("/")).mkdir(parents=True, exist_ok=True)
-    _mount("proc", f"{root}/proc", "proc", _MS_NOSUID | _MS_NODEV)
-    number = _SYS_PIVOT_ROOT[os.uname().machine]
-    _check(_libc.syscall(number, root.encode(), f"{root}/old".encode()), "pivot_root")
-    os.chdir("/")
-    _check(_libc.umount2(b"/old", _MNT_DETACH), "umount /old")
-    Path("/old").rmdir()
-    _set_read_only("/")
+    mapped = resource.getpagesize() * int(_statm()[0])
+    paths = tuple(visible_paths())
+    kinds: tuple[Kind, ...] = ("root", "user") if os.getuid() == 0 else ("user",)
+    walls = Walls(kind="none", paths=paths, writable=writable or {}, mapped_bytes=mapped)
+    said: list[str] = []
+    for kind in kinds:
+        walls = replace(walls, kind=kind)
+        answer = _rehearse(walls)
+        if "problem" not in answer:
+            return replace(walls, missing=tuple(answer["missing"]))
+        said.append(answer["problem"])
+    scratch = tempfile.mkdtemp(prefix="forge-arms-")
+    Path(scratch).chmod(0o711)
+    missing, reason = _lacking_without_namespaces(), "; ".join(dict.fromkeys(said))
+    walls = replace(walls, kind="none", scratch=scratch, missing=missing, reason=reason)
+    answer = _rehearse(walls)
+    if "problem" in answer:
+        walls.remove()
+        raise OSError(answer["problem"])
+    return replace(walls, missing=(*walls.missing, *answer["missing"]))
 
 
-def _mount_point(paths: list[str]) -> str:
-    """Return an existing folder that hides none of ``paths`` when it is mounted over."""
-    for candidate in ("/mnt", "/media", "/srv", "/opt", "/home"):
-        is_free = not any(path.startswith(candidate + "/") for path in paths)
-        if is_free and Path(candidate).is_dir():
-            return candidate
-    raise OSError("no folder of /mnt, /media, /srv, /opt, /home is free to build a root in")
+def _lacking_without_namespaces() -> tuple[str, ...]:
+    files = () if landlock.version() else ("files",)
+    user = () if os.getuid() == 0 else ("user",)  # root becomes nobody
+    return (*files, "processes", "network", "ipc", *user)
 
 
-def _bind(path: str, root: str) -> None:
-    source, target = Path(path), Path(root + path)
-    if source.is_symlink():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.symlink_to(source.readlink())
-        return
-    if target.exists() and any(target.parents[i].is_mount() for i in range(1)):
-        return
-    if source.is_dir():
-        target.mkdir(parents=True, exist_ok=True)
-    else:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.touch()
-    _mount(path, str(target), None, _MS_BIND | _MS_REC)
-    if not path.startswith("/dev/"):
-        _set_read_only(str(target))
+def _rehearse(walls: Walls) -> dict[str, Any]:
+    """Build the walls around a child; return what it lacked, or the problem it met."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(reader)
+            forks = enter_zygote_walls(walls)
+            child = forks.fork() if forks else os.fork()
+            if child == 0:
+                make_scratch(walls)
+                missing = close_walls(walls, Limits(memory_bytes=_REHEARSED_BYTES))
+                os.write(writer, json.dumps({"missing": missing}).encode())
+            else:
+                os.waitpid(child, 0)
+        except OSError as error:
+            os.write(writer, json.dumps({"problem": error.strerror or str(error)}).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(pid, 0)
+    return json.loads(answer) if answer else {"problem": "a process behind the walls died"}
 
 
-def _set_read_only(path: str) -> None:
-    attributes = (ctypes.c_uint64 * 4)(_ATTR_RDONLY | _ATTR_NOSUID, 0, 0, 0)
-    recursive = 0 if path == "/" else _AT_RECURSIVE
-    _check(
-        _libc.syscall(_SYS_MOUNT_SETATTR, -100, path.encode(), recursive, attributes, 32),
-        f"read-only {path}",
-    )
-
-
-class ProcessNamespaces:
-    """Forks each child as process 1 of a namespace of its own."""
-
-    def __init__(self) -> None:
-        self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-
-    def fork(self) -> int:
-        """Fork; 0 in the child. ``OSError`` where the host refuses."""
-        _check(_libc.unshare(_NEWPID), "unshare pid")
-        pid = os.fork()
-        if pid:
-            # Children of the next fork would otherwise join the namespace just made.
-            _check(_libc.setns(self._own, _NEWPID), "setns pid")
-        return pid
-
-
-def enter_arm_walls(limits: Limits, *, has_namespaces: bool) -> list[str]:
-    """Give up everything a candidate does not need. Called in the forked child.
+def enter_zygote_walls(walls: Walls) -> ProcessNamespaces | None:
+    """Go behind the outer walls. Returns in a child: this process itself only waits for it.
 
     Returns:
-        The layers this host does not grant.
+        How to fork from now on; ``None`` where there are no namespaces.
+
+    Raises:
+        OSError: The host refuses.
     """
-    missing: list[str] = []
-    if has_namespaces:
-        _check(_libc.unshare(_NEWNS | _NEWIPC), "unshare mount, ipc")
-        _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV)
-        options = f"size={SCRATCH_BYTES},mode=1777"
-        _mount("tmpfs", SCRATCH, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
+    if walls.kind == "none":
+        return None
+    namespaces.enter(walls.kind)
+    pid = os.fork()
+    if pid:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
+    die_with_parent()
+    forks = ProcessNamespaces()
+    namespaces.build_root(walls.paths, walls.writable)
+    return forks
+
+
+def make_scratch(walls: Walls) -> None:
+    """Make this child's scratch and go there."""
+    if walls.kind != "none":
+        namespaces.mount_scratch(SCRATCH_BYTES, SCRATCH_FILES)
         os.chdir(SCRATCH)
-    _limit(limits)
-    _drop_privileges(has_namespaces=has_namespaces)
+        return
+    place = scratch_of(walls, os.getpid())
+    place.mkdir()
+    if os.getuid() == 0:
+        os.chown(place, NOBODY, NOBODY)
+    os.chdir(place)
+
+
+def scratch_of(walls: Walls, pid: int) -> Path:
+    """Return the scratch of a child where it is a folder of the host."""
+    return Path(walls.scratch, str(pid))
+
+
+def close_walls(walls: Walls, limits: Limits) -> list[str]:
+    """Give up everything a candidate does not need. Called in the forked child, in its scratch.
+
+    Returns:
+        The layers that could not be had, of those that need no namespaces.
+    """
+    _limit(walls, limits)
+    seccomp.no_new_privileges()
+    if walls.kind == "none" and "files" not in walls.missing and not walls.writable:
+        writable = ["/dev/null", *([str(Path.cwd())] if limits.may_write else [])]
+        landlock.restrict([*walls.paths, "/dev/urandom", str(Path.cwd())], writable)
+    _drop_privileges(walls)
+    # Becoming another user would have undone it; without namespaces nothing else ends a child.
+    die_with_parent()
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    if seccomp.is_supported():
+    if not seccomp.is_supported():
+        return ["seccomp"]
+    try:
         seccomp.install(allow_processes=limits.allow_processes)
-    else:
-        missing.append("seccomp")
-    return missing
+    except OSError:
+        return ["seccomp"]
+    return []
 
 
-def _limit(limits: Limits) -> None:
-    mapped = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * 4096
+def _limit(walls: Walls, limits: Limits) -> None:
+    processes = limits.processes + 4 * (os.cpu_count() or 1)
+    if walls.kind == "none" and os.getuid() != 0:
+        processes += _own_threads()
     for which, value in (
-        (resource.RLIMIT_AS, mapped + limits.memory_bytes),
+        # What lies in the scratch is memory too.
+        (resource.RLIMIT_AS, walls.mapped_bytes + limits.memory_bytes - SCRATCH_BYTES),
         (resource.RLIMIT_CPU, limits.cpu_s),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
-        (resource.RLIMIT_NPROC, limits.processes),
+        (resource.RLIMIT_NPROC, processes),
         (resource.RLIMIT_NOFILE, 64),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
     ):
         hard = resource.getrlimit(which)[1]
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(which, (value, value))
 
 
-def _drop_privileges(*, has_namespaces: bool) -> None:
-    if os.getuid() != 0:
+def _own_threads() -> int:
+    """Count the threads of this user, which a limit on processes counts too."""
+    count, me = 0, os.getuid()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if process.stat().st_uid == me:
+                count += len(os.listdir(process / "task"))  # noqa: PTH208 - only counted
+        except OSError:
+            continue  # it has ended
+    return count
+
+
+def _drop_privileges(walls: Walls) -> None:
+    if walls.kind == "none" and os.getuid() != 0:
         return
     for capability in range(_LAST_CAP + 1):
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
-    if Path("/proc/self/uid_map").read_text(encoding="ascii").split()[2] != "1":
-        # Real root: become another user. In a user namespace only root is mapped.
+    if walls.kind != "user":
+        # Real root: become another user. In a user namespace it has been one since it was made.
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     nothing = (ctypes.c_uint32 * 6)()
     number = _SYS_CAPSET[os.uname().machine]
-    if _libc.syscall(number, header, nothing) != 0 and has_namespaces:
+    if _libc.syscall(number, header, nothing) != 0:
         raise OSError(ctypes.get_errno(), "capset")
+
+
+def _statm() -> list[str]:
+    return Path("/proc/self/statm").read_text(encoding="ascii").split()
+
+
+if __name__ == "__main__":
+    found = survey()
+    found.remove()
+    print(json.dumps({"missing": found.missing, "reason": found.reason}))  # noqa: T201

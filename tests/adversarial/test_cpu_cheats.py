@@ -116,6 +116,20 @@ WALLS = {
         "#include <sched.h>\n",
         "cpu_set_t s; CPU_ZERO(&s); CPU_SET(0, &s); if (!sched_setaffinity(0, sizeof s, &s)) return;",
     ),
+    "no memory beside what is limited": (
+        "#include <fcntl.h>\n#include <sys/mman.h>\n#include <sys/shm.h>\n#include <unistd.h>\n",
+        'for (int i = 0; i < 64; ++i) { int f = memfd_create("x", 0);'
+        " if (f >= 0 && !ftruncate(f, 64 << 20)) return; }\n"
+        "  if (shmget(IPC_PRIVATE, 64 << 20, IPC_CREAT | 0600) >= 0) return;\n"
+        '  if (shm_open("/x", O_CREAT | O_RDWR, 0600) >= 0) return;',
+    ),
+    "no files without number": (
+        "#include <cstdio>\n#include <fcntl.h>\n#include <unistd.h>\n",
+        "static bool full = false; char name[32];\n"
+        '  for (int i = 0; !full && i < 5000; ++i) { snprintf(name, 32, "f%d", i);\n'
+        "    int f = open(name, O_CREAT | O_WRONLY, 0600); full = f < 0; close(f); }\n"
+        "  if (!full) return;",
+    ),
     "no secret in the environment": (
         "#include <cstdlib>\n",
         'for (auto v : {"FORGE_SECRET", "HOME_OF_SECRETS", "PREFECT_API_KEY"})'
