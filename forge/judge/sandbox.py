@@ -11,7 +11,9 @@ Run as a program it prints, as JSON, what the host lacks.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import resource
@@ -34,6 +36,7 @@ _PR_SET_DUMPABLE, _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP = 4, 1, 24
 _LAST_CAP = 63
 SCRATCH_BYTES, SCRATCH_FILES = 64 << 20, 1024
 _REHEARSED_BYTES = 256 << 20
+_FOLDER = "forge-arms-"
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -120,8 +123,7 @@ def survey(writable: Mapping[str, str] | None = None) -> Walls:
         if "problem" not in answer:
             return replace(walls, missing=tuple(answer["missing"]))
         said.append(answer["problem"])
-    scratch = tempfile.mkdtemp(prefix="forge-arms-")
-    Path(scratch).chmod(0o711)
+    scratch = _folder_for_scratches()
     missing, reason = _lacking_without_namespaces(), "; ".join(dict.fromkeys(said))
     walls = replace(walls, kind="none", scratch=scratch, missing=missing, reason=reason)
     answer = _rehearse(walls)
@@ -129,6 +131,31 @@ def survey(writable: Mapping[str, str] | None = None) -> Walls:
         walls.remove()
         raise OSError(answer["problem"])
     return replace(walls, missing=(*walls.missing, *answer["missing"]))
+
+
+def _folder_for_scratches() -> str:
+    """Make a folder of the host, and remove those whose zygote was killed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with contextlib.suppress(OSError):
+            if _hold(old):
+                shutil.rmtree(old, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=_FOLDER))
+    made.chmod(0o711)
+    _hold(made)
+    return str(made)
+
+
+def _hold(folder: Path) -> bool:
+    """Hold a folder of ours until this process and its children end; whether nobody did."""
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(place).st_uid != os.getuid():
+            raise PermissionError
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(place)
+        return False
+    return True
 
 
 def _lacking_without_namespaces() -> tuple[str, ...]:

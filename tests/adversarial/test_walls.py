@@ -121,6 +121,20 @@ def test_doctor_names_the_layers_that_a_host_lacks(case, folder):
         assert "may_lack" in sentence
 
 
+def test_what_a_killed_zygote_left_is_removed_by_the_next_one():
+    with tempfile.TemporaryDirectory(prefix="forge-test-") as name:
+        left, held = Path(name, "forge-arms-left"), Path(name, "forge-arms-held")
+        program = (
+            "import fcntl, os, subprocess, sys; from forge.judge import sandbox\n"
+            "for name in sys.argv[1:]: os.makedirs(f'{name}/7')\n"
+            "fcntl.flock(os.open(sys.argv[2], os.O_RDONLY), fcntl.LOCK_EX)\n"
+            "subprocess.run([sys.executable, '-m', 'forge.judge.sandbox'], check=True)"
+        )
+        done = as_plain_user(name, "-c", program, left, held, without=[UNSHARE], TMPDIR=name)
+        assert done.returncode == 0, done.stderr
+        assert [path.name for path in Path(name).iterdir()] == [held.name]
+
+
 def test_a_survey_that_dies_finds_no_layer():
     missing, reason = doctor.missing_layers(
         [sys.executable, "-c", "raise SystemExit('no Python')"]
