@@ -167,6 +167,28 @@ def test_a_hung_kernel_is_killed(court, monkeypatch):
     assert (verdict.check, "0 s while warming up" in verdict.reason) == ("hung", True)
 
 
+def test_every_second_sample_of_a_workload_takes_the_reverse_order(court):
+    judged = court.judge.calibrate(court.task, court.baseline, rounds=4)
+    orders = {spec.id: [] for spec in judged.evidence.workloads}
+    for item in judged.evidence.rounds:
+        for sample in item.samples:
+            orders[sample.workload].append(sample.order)
+    for first, second, third, fourth in orders.values():
+        assert second == first[::-1]
+        assert fourth == third[::-1]
+
+
+def test_a_screen_without_a_clear_lead_goes_on(court):
+    honest = court.judge.build(cpp(HONEST))
+    twin = court.judge.build(cpp(HONEST + "// a twin\n"))
+    judged = court.judge.screen(court.task, twin, honest, noise={**NOISE, "x": 1.0})
+    verdict, count = judged.verdict, len(judged.evidence.rounds)
+    # At this noise no lead is clear: it ends as soon as the mean is below the bar, or at 8.
+    assert count == 8 if isinstance(verdict, Inconclusive) else verdict.check == "not-faster"
+    clear = court.judge.screen(court.task, honest, court.baseline, noise={**NOISE, "x": 1e-6})
+    assert len(clear.evidence.rounds) == 2 or isinstance(clear.verdict, Rejected)
+
+
 def test_nothing_is_left_behind(court):
     before = len(list(Path("/proc/self/fd").iterdir()))
     children = _descendants()
