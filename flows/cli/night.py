@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.output import Json, config_of, default_of, emit, say
+from forge.errors import HarnessFault
+
+if TYPE_CHECKING:
+    from flows.conduct import Plan
+    from forge.report.shapes import NightReport
 
 INTERRUPTED = 130
 
@@ -46,14 +51,8 @@ def night(
     one ends it at once, and the next night repairs what that left. What is not given here is
     taken from forge.toml in the workspace, if it says so; forge config show tells.
     """
-    from flows import wiring
     from flows.asked import refuse_impossible
-    from flows.conduct import open_night, plan_night
-    from flows.display import watcher_for_stderr
-    from flows.prefect_home import local_prefect
-    from flows.stop import sparing_children
-    from flows.workspace import open_workspace
-    from forge.host import wall_clock
+    from flows.conduct import plan_night
     from forge.report.slots import night_text
 
     plan = plan_night(
@@ -66,7 +65,32 @@ def night(
         )
     )
     refuse_impossible(plan.config, plan.tasks)
+    try:
+        report, is_stopped = _run(plan)
+    except KeyboardInterrupt:
+        say("Ended at once; the next night repairs what this one left, and loses nothing sealed.")
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        emit(report.model_dump_json(indent=2))
+        return
+    emit(night_text(report))
+    if is_stopped:
+        emit("stopped early: what was sealed is kept, and the next night goes on from there")
+    say(f"Read what was sealed: git -C {plan.config.workspace.baselines_git} log -p")
+
+
+def _run(plan: Plan) -> tuple[NightReport, bool]:
+    """Run the night; return what it came to, and whether somebody stopped it."""
+    from flows import wiring
+    from flows.conduct import open_night
+    from flows.display import watcher_for_stderr
+    from flows.prefect_home import local_prefect
+    from flows.stop import sparing_children
+    from flows.workspace import open_workspace
+    from forge.host import wall_clock
+
     paths = plan.config.workspace
+    ended: tuple[NightReport, bool] | None = None
     try:
         with contextlib.ExitStack() as stack:
             workspace = stack.enter_context(open_workspace(paths, wall_clock))
@@ -82,14 +106,10 @@ def night(
             prefect.share_cores()
             watcher = stack.enter_context(watcher_for_stderr())
             opened = stack.enter_context(open_night(plan, workspace, judge, watcher))
-            report = run_as_flow(opened)
-    except KeyboardInterrupt:
-        say("Ended at once; the next night repairs what this one left, and loses nothing sealed.")
-        raise typer.Exit(INTERRUPTED) from None
-    if as_json:
-        emit(report.model_dump_json(indent=2))
-        return
-    emit(night_text(report))
-    if opened.parts.stop.is_requested:
-        emit("stopped early: what was sealed is kept, and the next night goes on from there")
-    say(f"Read what was sealed: git -C {paths.baselines_git} log -p")
+            ended = run_as_flow(opened), opened.parts.stop.is_requested
+    except HarnessFault:
+        # Who stopped the night may have stopped the judge's processes with it; then they cannot
+        # be told to end, and the night was closed before.
+        if ended is None or not ended[1]:
+            raise
+    return ended

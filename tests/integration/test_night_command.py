@@ -126,6 +126,52 @@ def test_ctrl_c_at_a_terminal_spares_the_judge_while_the_roof_is_measured(home):
     assert servers_of(home) == []
 
 
+LOST = """
+from flows import wiring
+from flows.cli.app import main
+from forge.errors import HarnessFault
+from tests.fakes import FakeStudent
+from tests.integration import fake_forge
+
+class Lost:
+    def __init__(self, judge):
+        self._judge = judge
+    def __getattr__(self, name):
+        return getattr(self._judge, name)
+    def __enter__(self):
+        self._judge.__enter__()
+        return self
+    def __exit__(self, *_):
+        raise HarnessFault("A process of the judge is gone: [Errno 32] Broken pipe.")
+
+wiring.JUDGES["cpu"] = lambda *of: Lost(fake_forge.make_judge(*of))
+wiring.STUDENTS["fake"] = lambda: FakeStudent([{"ns": 700}])
+main()
+"""
+
+
+@pytest.mark.parametrize(("phase", "code"), [("reconfirm", 0), ("never", 1)])
+def test_a_judge_that_was_stopped_with_the_night_is_no_fault(home, phase, code):
+    ran = subprocess.run(
+        [sys.executable, "-c", LOST, *NIGHT],
+        env={
+            **os.environ,
+            "FORGE_HOME": str(home),
+            "PYTHONPATH": str(ROOT),
+            "FORGE_FAKE_SIGNAL": f"{phase}=SIGINT",
+        },
+        cwd=home.parent,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert ran.returncode == code, ran.stderr
+    assert ("Broken pipe" in ran.stderr) is (code == 1)
+    if code == 0:
+        assert json.loads(ran.stdout)["slots"][0]["generation_after"] == 1
+
+
 def test_a_disk_without_room_for_prefect_is_named(tmp_path):
     small = tmp_path / "home" / "prefect"
     small.mkdir(parents=True)
