@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from forge.types import KernelSource
 
 TRIES = 3
-CALIBRATION_ROUNDS = 5
+CALIBRATION_ROUNDS = 6
 
 
 def _nobody(_phase: str) -> None:
