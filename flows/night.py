@@ -39,10 +39,12 @@ def night(
     config = load_config({**flags, "tasks": tuple(tasks) if tasks else None}, Path.cwd())
     plan = plan_night(config)
     refuse_impossible(config, plan.tasks)
+    nobody = wiring.Presence(attended=False, may_lack=config.settings.may_lack)
+    allowed = wiring.judge_for(config.workspace, plan.environment, nobody)
     with (
         watcher_for_stderr() as watcher,
         open_workspace(config.workspace, wall_clock) as workspace,
-        wiring.judge_for(config.workspace, plan.environment) as judge,
+        allowed as judge,
         open_night(plan, workspace, judge, watcher) as opened,
     ):
         return conduct(opened, take_turn).model_dump(mode="json")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from forge.doctor import missing_layers
 from forge.errors import UsageError
+from forge.judge.layers import refusal, warning
 from forge.tasks.load import find_tasks
 
 if TYPE_CHECKING:
@@ -34,15 +38,45 @@ def _rules() -> Teacher:
     return RuleTeacher()
 
 
-def _cpu_judge(paths: Workspace, environment: Environment) -> Judge:
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """Who is there while kernels run.
+
+    Attributes:
+        attended: Whether a person is: told what the host lacks, they decide.
+        may_lack: Sandbox layers that the host may lack when nobody is.
+        say: Tells the person a sentence.
+    """
+
+    attended: bool = True
+    may_lack: tuple[str, ...] = ()
+    say: Callable[[str], None] = _say
+
+
+SOMEBODY = Presence()
+
+
+def _cpu_judge(paths: Workspace, environment: Environment, presence: Presence) -> Judge:
     from forge.judge.judge import CpuJudge  # noqa: PLC0415 - only who measures needs it
 
-    return CpuJudge(cache=paths.cache_dir, environment=environment)
+    missing, _ = missing_layers()
+    refused = None if presence.attended else refusal(missing, presence.may_lack)
+    if refused is not None:
+        raise UsageError(refused)
+    if missing:
+        presence.say(warning(missing))
+    # What is missing has been allowed; with nothing missing the judge itself sees to it.
+    attended = presence.attended or bool(missing)
+    return CpuJudge(cache=paths.cache_dir, environment=environment, attended=attended)
 
 
 STUDENTS: dict[str, Callable[[], Student]] = {"sweep": _sweep}
 TEACHERS: dict[str, Callable[[], Teacher]] = {"rules": _rules}
-JUDGES: dict[str, Callable[[Workspace, Environment], Judge]] = {"cpu": _cpu_judge}
+JUDGES: dict[str, Callable[[Workspace, Environment, Presence], Judge]] = {"cpu": _cpu_judge}
 
 
 def lookup(kind: str, name: str, known: Mapping[str, Made]) -> Made:
@@ -57,9 +91,13 @@ def lookup(kind: str, name: str, known: Mapping[str, Made]) -> Made:
     return known[name]
 
 
-def judge_for(paths: Workspace, environment: Environment) -> Judge:
-    """Return the judge of this machine; entering it starts its processes."""
-    return lookup("judge", "cpu", JUDGES)(paths, environment)
+def judge_for(paths: Workspace, environment: Environment, presence: Presence = SOMEBODY) -> Judge:
+    """Return the judge of this machine; entering it starts its processes.
+
+    Raises:
+        UsageError: Nobody is there, and the host lacks a sandbox layer that it may not lack.
+    """
+    return lookup("judge", "cpu", JUDGES)(paths, environment, presence)
 
 
 def catalog_root() -> Path:

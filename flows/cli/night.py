@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -90,6 +91,10 @@ def _run(plan: Plan) -> tuple[NightReport, bool]:
     from forge.host import wall_clock
 
     paths = plan.config.workspace
+    # Started by cron or in a pipe, nobody reads a warning.
+    may_lack = plan.config.settings.may_lack
+    presence = wiring.Presence(attended=sys.stderr.isatty(), may_lack=may_lack, say=say)
+    allowed = wiring.judge_for(paths, plan.environment, presence)
     ended: tuple[NightReport, bool] | None = None
     try:
         with contextlib.ExitStack() as stack:
@@ -99,7 +104,7 @@ def _run(plan: Plan) -> tuple[NightReport, bool]:
             # The server and the judge's processes start side by side.
             prefect = stack.enter_context(local_prefect(paths.prefect_home))
             with sparing_children():
-                judge = stack.enter_context(wiring.judge_for(paths, plan.environment))
+                judge = stack.enter_context(allowed)
             from flows.night import run_as_flow
 
             prefect.wait_until_ready()

@@ -14,7 +14,7 @@ from flows.cli.app import main
 from tests.fakes import FakeJudge, FakeStudent
 
 
-def make_judge(paths, environment):
+def make_judge(paths, environment, presence):
     phase, _, name = os.environ.get("FORGE_FAKE_SIGNAL", "").partition("=")
     sent = []
 
