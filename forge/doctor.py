@@ -37,7 +37,7 @@ class Probe(NamedTuple):
     """One thing that was looked at.
 
     Attributes:
-        name: A short id, for example ``compiler`` or ``sandbox.landlock``.
+        name: A short id, for example ``compiler`` or ``sandbox.files``.
         ok: Whether it is there.
         sentence: What was found, with its value, and what to do when it is missing.
     """
