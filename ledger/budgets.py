@@ -185,6 +185,10 @@ def _check_fits(tx: Transaction, key: tuple[str, str, str], wanted: int) -> None
     if room is None or wanted <= room:
         return
     night, unit, envelope = key
+    if room < 0:
+        who = f"night {night}" if envelope == NIGHT else f"{envelope} of night {night}"
+        unit = {"wall_s": "seconds", "device_s": "seconds of measuring"}.get(unit, unit)
+        raise BudgetExceeded(f"{who} has taken {-room / _MILLION:.3g} {unit} more than it had.")
     raise BudgetExceeded(
         f"{wanted / _MILLION:g} {unit} do not fit envelope {envelope} of night {night}: "
         f"{max(0, room) / _MILLION:g} are left."

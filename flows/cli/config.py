@@ -23,8 +23,11 @@ _ABOUT = {
     "student": ("Who proposes candidates.", "--student"),
     "seed": ("Seed of the student's sampler.", "--seed"),
     "proposals": ("Candidates that a student is asked for in one round.", "forge.toml"),
+    "may_lack": ("Sandbox layers that an unattended night may do without.", "forge.toml"),
     "drain_s": ("Seconds at a night's end for finishing what was started.", "forge.toml"),
 }
+
+_UNKNOWN = ("", "forge.toml")
 
 
 @app.command("show")
@@ -36,7 +39,7 @@ def show(*, as_json: Json = False) -> None:
     """
     config = config_of()
     rows = [
-        {**row, "set_by": _ABOUT[str(row["setting"])][1], "what": _ABOUT[str(row["setting"])][0]}
+        row | dict(zip(("what", "set_by"), _ABOUT.get(str(row["setting"]), _UNKNOWN), strict=True))
         for row in config.rows()
     ]
     if as_json:

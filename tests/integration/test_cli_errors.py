@@ -52,7 +52,7 @@ def forge(folder, *arguments, module="tests.integration.fake_forge", **variables
         (("night", "--minutes", "inf"), r"minutes = inf \(flag\) is not acceptable"),
         (
             ("night", "--minutes", "0.01"),
-            r"minutes = 0.01 \(flag\) too short.*0.25 minutes at least",
+            r"minutes = 0.01 .* too short.*0.5 minutes at least",
         ),
         (("judge", "--task", "nothing", "gone.cpp"), "There is no task 'nothing'; known: .*rope"),
         (("history", "nosuch/cpu"), "There is no task 'nosuch'; known: .*softmax"),
@@ -153,6 +153,7 @@ def test_config_show_says_where_from_what_for_and_how_to_set_it(tmp_path):
         "what": "Length of a night in minutes.",
     }
     assert set(rows) == {"home", *Settings.model_fields}
+    assert all(row["what"] and row["set_by"] for row in rows.values())
     shown = forge(tmp_path, "config", "show")
     assert "Length of a night in minutes." in shown.stdout
     assert str(tmp_path / "home" / "forge.toml") in shown.stderr

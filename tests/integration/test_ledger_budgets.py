@@ -129,12 +129,20 @@ def test_an_overrun_is_booked_and_stops_the_spending(tmp_path: Path) -> None:
         ledger.settle(ledger.reserve(NIGHT, "night", "usd", 0.5), 1.75)
         assert ledger.spent(NIGHT) == {"usd": 1.75}
         assert ledger.query("events")[-1]["body"] == {"millionths": 1_750_000, "overrun": 750_000}
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(BudgetExceeded, match=r"has taken 0\.75 usd more than it had"):
             ledger.reserve(NIGHT, "night", "usd", 0.000001)
         with pytest.raises(BudgetExceeded, match=r"cannot be 1\.5 usd: 1\.75 are"):
             ledger.set_envelope(NIGHT, "usd", 1.5)
         ledger.set_envelope(NIGHT, "usd", 2.0)
         assert ledger.remaining(NIGHT, "usd") == 0.25
+
+
+def test_a_night_that_took_longer_says_so_in_seconds(tmp_path: Path) -> None:
+    with open_ledger(tmp_path) as ledger:
+        ledger.set_envelope(NIGHT, "wall_s", 15.0)
+        ledger.settle(ledger.reserve(NIGHT, "roof", "wall_s", 15.0), 35.5)
+        with pytest.raises(BudgetExceeded, match=rf"night {NIGHT} has taken 20\.5 seconds more"):
+            ledger.reserve(NIGHT, "softmax/cpu", "wall_s", 0.0)
 
 
 @pytest.mark.parametrize("amount", [-1.0, float("nan"), float("inf")])
