@@ -18,6 +18,7 @@ from flows.stop import Stop, stop_on_signals
 from flows.summary import night_report
 from forge.errors import HarnessFault, UsageError
 from forge.host import probe_environment, require_compiler, resolve_target, wall_clock
+from forge.report.table import counted
 from forge.types import Slot
 from ledger.budgets import BudgetExceeded
 
@@ -151,7 +152,7 @@ def conduct(night: OpenNight, take: TakeTurn = improve) -> NightReport:
     ]
     parts.watcher.show(standings, parts.budget.left_s)
     parts.watcher.say(
-        f"Night {parts.night}: {len(standings)} slots on {target},"
+        f"Night {parts.night}: {counted(len(standings), 'slot')} on {target},"
         f" {parts.settings.minutes:g} minutes."
     )
     try:

@@ -209,6 +209,8 @@ def screen(
             )
             charge.device_s = judged.evidence.device_s
     except HarnessFault as fault:
+        if parts.stop.is_requested:
+            return  # the judge was stopped with its night: the candidate is screened another time
         parts.record_fault(standing.slot, "screen", fault)
         parts.ledger.advance(candidate.id, S.PROPOSED, S.INCONCLUSIVE, f"faults: {fault}")
         _record_trial(parts, standing, candidate, None)

@@ -61,6 +61,8 @@ def confirm_and_seal(
     try:
         judged = _confirm(parts, standing, subject, built, (candidate, alpha_for(tries)))
     except HarnessFault as fault:
+        if parts.stop.is_requested:
+            return False  # the judge was stopped with its night: the candidate goes on waiting
         parts.record_fault(standing.slot, "confirm", fault)
         parts.ledger.advance(candidate.id, S.WAITING, S.INCONCLUSIVE, f"faults: {fault}")
         return False
