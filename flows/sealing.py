@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 RIVALS = ("eager", "torch.compile")
-RECONFIRM_ROUNDS = 8
+RECONFIRM_ROUNDS = 6
 # Upper bounds that are reserved before a phase. A clear win is confirmed in ten rounds; a holdout
 # on which a candidate is exactly as fast takes about 35 to show that it is not slower than 0.98.
 CONFIRM_S, RECONFIRM_S, RIVALS_S = 60.0, 25.0, 30.0

@@ -137,12 +137,12 @@ def _up(offset: int) -> int:
 def burst_calls(bytes_per_call: int, burst_bytes: int) -> int:
     """Return how many calls a burst has, from the task alone, never from a candidate.
 
-    At least 8 draws (DESIGN.md section 4); small calls are repeated up to 256 times, until a
+    At least 4 draws (docs/decisions/0003); small calls are repeated up to 256 times, until a
     burst moves ``burst_bytes``: what a burst's start adds (a stopped arm wakes up, its first call
     finds cold code) varies by tens of microseconds and must stay small beside it.
     """
     wanted = -(-burst_bytes // max(bytes_per_call, 1))
-    return max(8, min(256, wanted))
+    return max(4, min(256, wanted))
 
 
 def as_json(layout: Layout) -> dict[str, Any]:

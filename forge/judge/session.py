@@ -36,6 +36,8 @@ CHECKED_HOLDOUTS = 6
 """Holdouts that are only checked, once, before the timed ones."""
 # Bytes a burst moves at least, where 256 calls do: a holdout must only not be slower.
 TUNE_BYTES, HOLDOUT_BYTES = 16 << 20, 8 << 20
+CHECKED_CALLS = 4
+"""Draws on which a tuned shape is checked under another distribution."""
 POOL_USES = 48
 """How many arms may see a screening pool before it is drawn anew."""
 
@@ -60,7 +62,7 @@ def tune_specs_of_all_values(loaded: LoadedTask) -> tuple[WorkloadSpec, ...]:
         others = [d for d in task.holdouts.distributions if d != spec.distribution]
         for name in [secrets.choice(others)] if spec is heavy and others else others:
             changed = {"id": f"{spec.id}-{name}", "distribution": name, "split": "holdout"}
-            found.append(spec.model_copy(update={**changed, "calls": 8, "weight": 0.0}))
+            found.append(spec.model_copy(update={**changed, "calls": CHECKED_CALLS, "weight": 0.0}))
     return tuple(found)
 
 
