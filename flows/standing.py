@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-CALIBRATION_ROUNDS = 6
+CALIBRATION_ROUNDS = 4
 # Upper bounds that are reserved before a phase; measured, they take a fraction of it.
 CALIBRATE_S, ROOF_S, ROOF_SHARE_S = 20.0, 20.0, 5.0
 # What a stopped night finishes first, by the first word of what it is doing, and the most

@@ -211,10 +211,11 @@ class _Turn:
     def run(self) -> Turned:
         bench = self._bench
         bench.prepare(self._loaded, self._spec, self._warm_pool)
-        bench.prepare(self._loaded, self._spec, self._pool)
         bench.settle()
         try:
             self._publish(self._warm_pool, self._warm, bench.file(*self._warm_in()))
+            # Made while the arms start, who are not timed then.
+            bench.prepare(self._loaded, self._spec, self._pool)
             inputs = bench.file(self._role("in"), self._timed.inputs.size)
             if self._take_turns(inputs):
                 self._compare_all(inputs)
@@ -238,6 +239,7 @@ class _Turn:
         try:
             for role in order:
                 self._arms[role] = self._start(role, inputs)
+            bench.settle()
             self._publish(self._pool, self._timed, inputs)
             for role in order:
                 bursts[role] = self._burst(self._arms[role], inputs)

@@ -61,8 +61,14 @@ def tune_specs_of_all_values(loaded: LoadedTask) -> tuple[WorkloadSpec, ...]:
     for spec in tune:
         others = [d for d in task.holdouts.distributions if d != spec.distribution]
         for name in [secrets.choice(others)] if spec is heavy and others else others:
-            changed = {"id": f"{spec.id}-{name}", "distribution": name, "split": "holdout"}
-            found.append(spec.model_copy(update={**changed, "calls": CHECKED_CALLS, "weight": 0.0}))
+            changed = {
+                "id": f"{spec.id}-{name}",
+                "distribution": name,
+                "split": "holdout",
+                "calls": CHECKED_CALLS,
+                "weight": 0.0,
+            }
+            found.append(spec.model_copy(update=changed))
     return tuple(found)
 
 
