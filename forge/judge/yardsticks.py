@@ -38,7 +38,7 @@ _YARDSTICKS = (
     ("roof_read", "forge_read"),
 )
 _ROOF_ROUNDS = 3
-_RIVAL_ROUNDS = 2
+_RIVAL_ROUNDS = 3
 _SHARE_ROUNDS = 3
 _FMA_ROUNDS = 2_000_000
 _ROOF_MARGIN = 1.25
