@@ -92,9 +92,15 @@ class Walls:
             shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def die_with_parent() -> None:
-    """Let the kernel kill this process when its parent ends."""
+def die_with_parent(parent: int | None = None) -> None:
+    """Let the kernel kill this process when its parent ends.
+
+    Args:
+        parent: Who that is; a process whose parent has ended already then ends at once.
+    """
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent is not None and os.getppid() != parent:
+        os._exit(1)
 
 
 def visible_paths() -> list[str]:
@@ -240,9 +246,10 @@ def close_walls(walls: Walls, limits: Limits) -> list[str]:
     if walls.kind == "none" and "files" not in walls.missing and not walls.writable:
         writable = ["/dev/null", *([str(Path.cwd())] if limits.may_write else [])]
         landlock.restrict([*walls.paths, "/dev/urandom", str(Path.cwd())], writable)
+    parent = os.getppid()
     _drop_privileges(walls)
-    # Becoming another user would have undone it; without namespaces nothing else ends a child.
-    die_with_parent()
+    # Becoming another user has undone it; without namespaces nothing else ends a child.
+    die_with_parent(parent)
     _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     if not seccomp.is_supported():
         return ["seccomp"]

@@ -11,6 +11,7 @@ import gc
 import importlib
 import os
 import resource
+import select
 import shutil
 import signal
 import socket
@@ -97,6 +98,7 @@ class _Server:
         self._native = native
         self._walls = walls
         self._forks = forks
+        self._own = os.pidfd_open(os.getpid())
         # Resident memory at which a child is taken to have met its limit, by process.
         self._full: dict[int, int] = {}
 
@@ -115,6 +117,10 @@ class _Server:
                 self._channel.send({"fault": f"fork: {error}"})
                 continue
             if pid == 0:
+                sandbox.die_with_parent()
+                if select.select([self._own], [], [], 0)[0]:
+                    os._exit(1)  # the zygote ended before anybody could tell its child
+                os.close(self._own)
                 self._channel.close()
                 _child(message, fds, self._native, self._walls)
             memory = int(message["spec"].get("memory_bytes", 0))
