@@ -1,11 +1,7 @@
 """What a person types for a slot, a generation or a record is found, or said not to be there."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,9 +9,9 @@ from flows.cli.naming import id_named, slot_named
 from forge.config import Workspace
 from forge.errors import UsageError
 from ledger.reader import open_reader
+from tests.integration.calling import forge
 from tests.integration.night_making import run_night, slot_of
 
-ROOT = Path(__file__).parents[2]
 SLOT = slot_of("softmax")
 
 
@@ -29,18 +25,6 @@ def night(tmp_path_factory):
 @pytest.fixture
 def home(night):
     return night[0]
-
-
-def forge(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tests.integration.fake_forge", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "FORGE_HOME": str(home)},
-        cwd=home.parent,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def shown(home, text):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.calling import forge
+
 ROOT = Path(__file__).parents[2]
 MENU = json.dumps([{"ns": 700}, {"ns": 500}])
 NIGHT = ("night", "--json", "--minutes", "0.5", "--task", "softmax", "--student", "fake")
@@ -31,19 +33,6 @@ HOSTILE = {
 def home(tmp_path, prefect_home):
     shutil.copytree(prefect_home, tmp_path / "home" / "prefect")
     return tmp_path / "home"
-
-
-def forge(home, *arguments, **variables):
-    environ = {**os.environ, "FORGE_HOME": str(home), "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(
-        [sys.executable, "-m", "tests.integration.fake_forge", *arguments],
-        env=environ,
-        cwd=home.parent,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
 
 
 def servers_of(home):

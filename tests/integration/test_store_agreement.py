@@ -1,11 +1,8 @@
 """A store that was deleted, moved or edited is refused, made no worse, and can be restored."""
 
-import os
 import re
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,11 +13,11 @@ from flows.workspace import open_workspace
 from forge.config import Workspace
 from forge.errors import UsageError
 from forge.tasks.load import load_task
+from tests.integration.calling import forge
 from tests.integration.night_making import CATALOG, clock, run_night, slot_of
 from tests.integration.promotion_making import accepted, open_ledger, start
 from tests.integration.store_making import edit_by_hand, git, promotion, seeded
 
-ROOT = Path(__file__).parents[2]
 SLOT = slot_of("softmax")
 FOLDER = f"softmax/{SLOT.target}"
 
@@ -34,18 +31,6 @@ def home(tmp_path):
 
 def store_of(home):
     return BaselineStore(home / "baselines.git", clock)
-
-
-def forge(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tests.integration.fake_forge", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "FORGE_HOME": str(home)},
-        cwd=home.parent,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 def refused(home):

@@ -1,9 +1,6 @@
 """``forge tasks check`` on tasks whose author made a mistake: a sentence and never a pass."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,22 +8,11 @@ import pytest
 from forge.tasks.load import load_task
 from forge.tasks.scaffold import new_task
 from forge.tasks.sizes import memory_bytes, needs
+from tests.integration.calling import forge
 
 ROOT = Path(__file__).parents[2]
 RUN = "    return F.silu(x)\n"
 TERMS = "    (x,), (out,) = inputs, outputs\n"
-
-
-def forge(home, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "tests.integration.fake_forge", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "FORGE_HOME": str(home)},
-        cwd=home.parent,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forge.host import Environment
 from forge.judge.decisions import summarise
 from forge.promotion import (
     Promotion,
@@ -18,6 +17,7 @@ from forge.promotion import (
     workload_lines,
 )
 from forge.types import Candidate, CandidateId, KernelSource, Slot, Speedup
+from tests.integration.night_making import ENVIRONMENT
 from tests.unit.decision_evidence import BURST_NS, make_evidence, repeated
 
 texts = st.text(max_size=20)
@@ -129,19 +129,6 @@ def test_a_workload_has_its_ratio_and_the_time_of_a_call() -> None:
 
 
 def test_a_machine_is_told_in_words() -> None:
-    fields = {"target": "fake-avx2-1t", "model": "fake", "model_name": "Fake 1", "isa": "avx2"}
-    environment = Environment.identified(
-        **fields,
-        cores=2,
-        arm_threads=1,
-        llc_bytes=1 << 20,
-        compiler="g++ 12",
-        flags="-O3",
-        torch="2",
-        python="3",
-        kernel="6",
-        libc="glibc",
-    )
-    assert machine_text(environment) == (
+    assert machine_text(ENVIRONMENT) == (
         "Fake 1, 1 thread, g++ 12 -O3, PyTorch 2, Python 3, Linux 6"
     )

@@ -7,7 +7,7 @@ import traceback
 from forge.report.reason import indented, shown_reason
 
 CHAINED = """Traceback (most recent call last):
-  File "/work/forge/judge/zygote.py", line 120, in _child
+  File "/project/forge/judge/zygote.py", line 120, in _child
     run_arm(spec, fds, native)
     ~~~~~~~^^^^^^^^^^^^^^^^^^^
   File "/scratch/kernel.py", line 4, in helper
@@ -18,7 +18,7 @@ ZeroDivisionError: division by zero
 During handling of the above exception, another exception occurred:
 
 Traceback (most recent call last):
-  File "/work/forge/judge/arm.py", line 251, in warm_up
+  File "/project/forge/judge/arm.py", line 251, in warm_up
     launch(*arguments[i % n_warm])
   File "/scratch/kernel.py", line 9, in launch
     raise ValueError("no") from None
